@@ -53,6 +53,7 @@ class ClientPath:
         by_spelling: Mapping[bytes, Any],
         plain_writes: Mapping[bytes, Any],
         now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
         encode3: Callable[[Any], bytes],
         count_max: int,
         items_max: int,

@@ -5,8 +5,6 @@
 
 #include "clients.h"
 
-#include <time.h>
-
 static PyObject *name_append, *name_clear, *name_closing, *name_ended_reads, *name_extend, *name_flush, *name_is_held, *name_on_submitted,
     *name_owns_until, *name_schedule, *name_wall_ms, *name_waiting, *name_write;
 
@@ -15,20 +13,23 @@ static PyObject *name_append, *name_clear, *name_closing, *name_ended_reads, *na
 typedef struct {
     PyObject_HEAD
     PyObject *server, *stats, *accounting, *machine, *path, *pipeline, *outbox, *answers, *by_spelling, *plain_writes, *now_ms,
-        *encode3;
+        *monotonic, *encode3;
     PyObject *count_max, *items_max; /* as take_data takes them */
     Py_ssize_t data_bytes_max, pending_replies_max, ahead_bytes, pending_events_max, pending_bytes_max, sent_bytes_max, mean_bytes_max,
         window_max;
     double run_seconds;
 } ClientPath;
 
-enum { REFERENCES = 14, REPLIES_MAX = 64 };
+enum { REFERENCES = 15, REPLIES_MAX = 64 };
 
-static double now_s(void)
+/* The monotonic clock that it was given, in seconds. */
+static int look_at_seconds(ClientPath *self, double *seconds)
 {
-    struct timespec now; /* the clock of time.monotonic and time.perf_counter */
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    PyObject *now = PyObject_CallNoArgs(self->monotonic);
+    if (now == NULL) return FAILED;
+    *seconds = PyFloat_AsDouble(now);
+    Py_DECREF(now);
+    return *seconds == -1.0 && PyErr_Occurred() ? FAILED : DONE;
 }
 
 static Py_ssize_t length(PyObject *object) { return object == NULL ? -1 : PyObject_Size(object); }
@@ -112,7 +113,7 @@ static int count_read(ClientPath *self, PyObject *session, PyObject *plan, PyObj
     if (add(counted, PLAN.calls, 1) != DONE || add_seconds(counted, PLAN.seconds, seconds) != DONE) return FAILED;
     if (at(self->accounting, ACCOUNTING.tracks_latencies) == Py_True) {
         int digits = 0;
-        for (uint64_t us = (uint64_t)(seconds * 1e6); us; us >>= 1) digits++;
+        for (int64_t us = (int64_t)(seconds * 1e6); us; us /= 2) digits++;
         if (count_at(at(counted, PLAN.calls_by_digits), digits, 1) != DONE) return FAILED;
     }
     return add(self->stats, hits == zero ? STATS.keyspace_misses : STATS.keyspace_hits, 1);
@@ -150,25 +151,24 @@ static int answer_read(ClientPath *self, PyObject *session, PyObject *plan, PyOb
         return done != DONE ? done : FAILED;
     }
     PyObject *commands = PyList_New(1), *result = NULL;
-    double began = now_s();
-    if (commands != NULL) {
+    double began = 0, ended = 0;
+    if (commands != NULL && look_at_seconds(self, &began) == DONE) {
         PyList_SET_ITEM(commands, 0, Py_NewRef(command));
         PyObject *given[] = {self->path, at(plan, PLAN.run_kind), commands, zero, wall,
             at(session, SESSION.encode) == self->encode3 ? Py_True : Py_False, parts};
         result = read_run(NULL, given, 7);
-        Py_DECREF(commands);
     }
+    Py_XDECREF(commands);
     Py_DECREF(wall);
     if (result == NULL) return FAILED;
     if (PyTuple_GET_ITEM(result, 0) == zero) {
         Py_DECREF(result);
         return UNUSUAL;
     }
-    double seconds = now_s() - began;
     put_new(session, SESSION.last_command, at(plan, PLAN.name));
-    done = set_seconds(output, OUTPUT.waiting_since, now);
+    done = look_at_seconds(self, &ended);
     if (done == DONE) done = count_bytes(self, session, size, 1, 1, now);
-    if (done == DONE) done = count_read(self, session, plan, command, PyTuple_GET_ITEM(result, 1), seconds);
+    if (done == DONE) done = count_read(self, session, plan, command, PyTuple_GET_ITEM(result, 1), ended - began);
     Py_DECREF(result);
     if (done != DONE) return FAILED;
     PyObject *data = PyList_GET_SIZE(parts) == 1 ? Py_NewRef(PyList_GET_ITEM(parts, 0)) : NULL;
@@ -176,7 +176,8 @@ static int answer_read(ClientPath *self, PyObject *session, PyObject *plan, PyOb
     Py_XDECREF(data);
     if (done == DONE) done = PyList_SetSlice(parts, 0, 1, NULL) < 0 ? FAILED : DONE;
     else if (done == UNUSUAL) done = flush(session);
-    return done == DONE ? distribute(at(self->stats, STATS.request_seconds), now_s() - now, 1) : FAILED;
+    if (done == DONE) done = look_at_seconds(self, &ended);
+    return done == DONE ? distribute(at(self->stats, STATS.request_seconds), ended - now, 1) : FAILED;
 }
 
 static int take_read(ClientPath *self, PyObject *session, PyObject *data, double now)
@@ -262,20 +263,22 @@ static PyObject *take(ClientPath *self, PyObject *const *given, Py_ssize_t count
         return NULL;
     }
     PyObject *session = given[0], *data = given[1];
-    double now = now_s();
+    double now;
+    if (look_at_seconds(self, &now) != DONE) return NULL;
     int usual = is_usual(self, session, data, now);
     if (usual != DONE) return usual == FAILED ? NULL : Py_NewRef(zero);
     /* Its last command tells what it is likely to send: what is tried in vain costs the parsing of a command. */
     PyObject *last = at(session, SESSION.last_command);
     int writes = is_bytes(last) ? PyDict_Contains(self->plain_writes, last) : 0;
+    if (writes < 0) return NULL;
     Py_ssize_t taken = 0;
-    if (writes > 0) taken = take_writes_of(self, session, data, now);
+    if (writes) taken = take_writes_of(self, session, data, now);
     if (!taken) {
         int done = take_read(self, session, data, now);
         taken = done == DONE ? PyBytes_GET_SIZE(data) : done == FAILED ? -1 : 0;
     }
     if (!taken && !writes) taken = take_writes_of(self, session, data, now);
-    return taken < 0 || writes < 0 ? NULL : PyLong_FromSsize_t(taken);
+    return taken < 0 ? NULL : PyLong_FromSsize_t(taken);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- replies */
@@ -341,9 +344,9 @@ static int send_replies(ClientPath *self, PyObject *session, double now)
 
 static PyObject *send_ready(ClientPath *self, PyObject *ready)
 {
-    PyObject *sessions = PySequence_List(ready);
+    double now;
+    PyObject *sessions = look_at_seconds(self, &now) == DONE ? PySequence_List(ready) : NULL;
     if (sessions == NULL) return NULL;
-    double now = now_s();
     int done = DONE;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(sessions) && done != FAILED; i++) {
         done = send_replies(self, PyList_GET_ITEM(sessions, i), now);
@@ -377,17 +380,17 @@ static void client_path_dealloc(ClientPath *self)
 static PyObject *client_path_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *words[] = {"server", "stats", "accounting", "machine", "path", "pipeline", "outbox", "answers", "by_spelling",
-        "plain_writes", "now_ms", "encode3", "count_max", "items_max", "data_bytes_max", "pending_replies_max", "ahead_bytes",
+        "plain_writes", "now_ms", "monotonic", "encode3", "count_max", "items_max", "data_bytes_max", "pending_replies_max", "ahead_bytes",
         "pending_events_max", "pending_bytes_max", "sent_bytes_max", "mean_bytes_max", "window_max", "run_seconds", NULL};
     PyObject *given[REFERENCES];
     Py_ssize_t limits[8];
     double run_seconds;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOOOOnnnnnnnnd", words, &given[0], &given[1], &given[2], &given[3],
-            &given[4], &given[5], &given[6], &given[7], &given[8], &given[9], &given[10], &given[11], &given[12], &given[13], &limits[0],
-            &limits[1], &limits[2], &limits[3], &limits[4], &limits[5], &limits[6], &limits[7], &run_seconds))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOOOOOnnnnnnnnd", words, &given[0], &given[1], &given[2], &given[3],
+            &given[4], &given[5], &given[6], &given[7], &given[8], &given[9], &given[10], &given[11], &given[12], &given[13], &given[14],
+            &limits[0], &limits[1], &limits[2], &limits[3], &limits[4], &limits[5], &limits[6], &limits[7], &run_seconds))
         return NULL;
     if (!is_type(given[1], STATISTICS) || !is_type(given[2], ACCOUNTS) || Py_TYPE(given[4]) != &PathType || !is_type(given[6], OUTBOXES) ||
-        !is_type(given[7], ANSWERED) || !is_dict(given[8]) || !is_dict(given[9]) || !PyLong_CheckExact(given[12])) {
+        !is_type(given[7], ANSWERED) || !is_dict(given[8]) || !is_dict(given[9]) || !PyLong_CheckExact(given[13])) {
         PyErr_SetString(PyExc_TypeError, "other types than configure_clients was told of");
         return NULL;
     }

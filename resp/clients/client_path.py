@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from resp.clients.output import FREE_BYTES
@@ -66,6 +67,7 @@ def client_path(server: CountingServer, machine: Machine, pipeline: WritePipelin
         by_spelling=server.plans.by_spelling,
         plain_writes=server.plans.plain_writes,
         now_ms=server.read_clock.now_ms,
+        monotonic=monotonic,
         encode3=encode3,
         count_max=QUICK_COUNT_MAX,
         items_max=ITEMS_MAX,
