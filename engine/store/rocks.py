@@ -320,9 +320,9 @@ class RocksStore:
             raise OSError(f"{self.path} was not closed well: {failures[0]}")
 
     def _forget_iterators(self) -> None:
-        for idle in self._idle.values():
+        stale, self._idle = self._idle, defaultdict(Idle)
+        for idle in stale.values():
             idle.is_stale = True
-        self._idle.clear()
 
     @contextmanager
     def _own_family(self, name: str) -> Iterator[Rdict | None]:
