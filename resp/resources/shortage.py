@@ -49,7 +49,7 @@ class Shortage:
             self._changed()
 
     def refuses(self, plan: Plan, queue: Queue | None) -> bool:
-        """Whether the command cannot run now: it may need more memory; to be queued takes some, whatever it is."""
+        """Whether the command cannot run while it is on: it may need more memory, and to be queued takes some."""
         if queue is None or (plan.server is not None and not plan.server.queued):
             steps = queue.steps if queue is not None and plan.name == b"EXEC" else ()
             return any(map(_grows, (plan, *(step.plan for step in steps))))

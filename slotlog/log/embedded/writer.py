@@ -33,7 +33,7 @@ _INSERTS: Final = tuple(
     (count, "INSERT INTO records VALUES " + ",".join(["(?,?,?,?,?)"] * count))  # noqa: S608 - no value in it
     for count in (256, 128, 64, 32, *range(16, 0, -1))
 )
-"""Rows, and the statement that inserts as many: one or two for a group of those who send one write at a time."""
+"""Rows, and the statement that inserts as many. Clients that write one by one make groups that take three at most."""
 
 _FIELDS: Final = 5  # of a row
 
