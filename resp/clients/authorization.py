@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.apply.script_calls import ScriptDenial
     from resp.clients.session import Session
     from resp.clients.shared import Shared
+    from resp.writes.write_pipeline import WritePipeline
 
 _CHOKED_SECONDS_MAX: Final = 60.0
 _TOO_MANY: Final = CommandError("ERR max number of clients reached")
@@ -83,9 +84,12 @@ def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterato
         yield inner, inner_args
 
 
-def script_event(session: Session, plan: Plan, args: list[bytes]) -> tuple[bytes, list[bytes]]:
-    """The name and the arguments of a script's event: with the user's rights, and whether memory is short."""
-    return session.user.as_user(plan.name, args, without_memory=session.server.shortage.is_on)
+def script_event(session: Session, plan: Plan, args: list[bytes], pipeline: WritePipeline) -> tuple[bytes, list[bytes]]:
+    """The name and the arguments of a script's event, or read: with the user's rights, and whether memory is short."""
+    server, name = session.server, plan.spec.name if plan.spec is not None else plan.name
+    if server.clustered:
+        name, args = server.known_scripts.event(pipeline, name, args)
+    return session.user.as_user(name, args, without_memory=server.shortage.is_on)
 
 
 def needs_memory(session: Session, plan: Plan, args: list[bytes]) -> bool:

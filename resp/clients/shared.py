@@ -24,6 +24,7 @@ from resp.blocking.holding import Holding
 from resp.blocking.pause import Pause
 from resp.catalog.plans import Plans
 from resp.clients.client_path import ClientPath, client_path
+from resp.clients.known_scripts import KnownScripts
 from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
 from resp.cluster.sentinel import Sentinel
@@ -98,6 +99,7 @@ class Shared(Generic[S]):
         pipelines: the write pipelines of the owned partitions.
         replicas: what answers reads in partitions that this worker follows.
         sentinel: the master of a group with one partition, and its replicas.
+        known_scripts: what EVALSHA finds in any partition.
         holding: commands that wait for a partition which moves.
         owns_until: until when, on the monotonic clock, a group lets this worker own anything.
         has_lapsed: that time was over; its pipelines serve nobody until they are taken anew.
@@ -140,6 +142,7 @@ class Shared(Generic[S]):
         self.pause, self.shortage = Pause(self.refresh), Shortage(self.config, self.refresh)
         self.all_partitions = AllPartitions(self.pipelines, self.partitions)
         self.all_replicas = AllPartitions(self.replicas, self.partitions)
+        self.known_scripts = KnownScripts(self.pipelines, self.replicas)
         self.cluster = map_of(settings, 0)
         self.bus, self.heap, self.refusals = Bus(self), Heap(), RateLimitedLog()
         self.run_id, self.read_clock = secrets.token_hex(20), ReadClock()
@@ -275,6 +278,16 @@ class Shared(Generic[S]):
     def keyspace_of(self, session: S) -> AllPartitions:
         """All partitions that a session's commands without a key see: owned ones, or at a replica, followed ones."""
         return self.all_replicas if session.at_replica else self.all_partitions
+
+    async def write_everywhere(self, name: bytes, args: list[bytes]) -> Reply:
+        """A write without a key, in each partition.
+
+        Raises:
+            CommandError: as `AllPartitions.write`.
+        """
+        if name == b"SCRIPT|FLUSH":
+            self.known_scripts.forget()
+        return await self.all_partitions.write(name, args)
 
     def read_anywhere(self, session: S, spec: Spec, args: list[bytes], db: int) -> Reply:
         """A read without waiting for a tick: by the wall clock where the log's is behind."""

@@ -1,7 +1,8 @@
 """Runs commands without a key, in cluster mode, on all partitions of this worker.
 
 How many replies become one stands in the tips of the command: `response_policy:agg_sum` adds them, `special` takes any
-of them, `agg_logical_and` takes the least of each element, and no policy joins arrays.
+of them, and no policy joins arrays. `agg_logical_and` is SCRIPT EXISTS': a worker has a script that any of its
+partitions has, as EVALSHA finds it from each of them.
 Without any tip one partition that answers is enough. `request_policy:special` is SCAN's: its cursor goes from partition
 to partition.
 Source: https://redis.io/docs/latest/develop/reference/command-tips/.
@@ -51,7 +52,7 @@ class AllPartitions:
         if "response_policy:agg_sum" in spec.tips:
             return sum(replies)
         if "response_policy:agg_logical_and" in spec.tips:
-            return [min(each) for each in zip(*replies, strict=True)]
+            return [max(each) for each in zip(*replies, strict=True)]
         if "response_policy:special" in spec.tips:
             return _any(replies)
         return [item for items in replies for item in items]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -248,3 +249,63 @@ def test_scripts_in_a_cluster(cluster: RespServer) -> None:
             client.eval(GET, 2, "a", "b")
         assert client.script_flush()
         assert [False] == client.script_exists(sha)
+
+
+def test_a_script_of_one_partition_is_known_to_all(cluster: RespServer) -> None:
+    """EVALSHA finds in each partition what EVAL has brought to another one, also before that is applied."""
+    double = "return redis.call('INCRBY', KEYS[1], 2)"
+    with connected_to(cluster) as client:
+        sha = client.script_load(double)
+        client.flushall()
+        client.script_flush()
+        pipe = client.pipeline(transaction=False)
+        pipe.eval(double, 1, "a")
+        pipe.evalsha(sha.upper(), 1, "b")
+        assert [2, 2] == pipe.execute()
+        client.script_flush()
+        assert 4 == client.eval(double, 1, "a")
+        assert [True] == client.script_exists(sha)
+        pipe = client.pipeline(transaction=True)
+        pipe.get("b")
+        pipe.evalsha(sha, 1, "b")
+        assert [b"2", 4] == pipe.execute()
+        client.script_flush()
+        with pytest.raises(NoScriptError):
+            client.evalsha(sha, 1, "b")
+
+
+def test_a_script_that_reads_is_known_to_all_partitions(cluster: RespServer) -> None:
+    """EVALSHA_RO finds what EVAL and EVAL_RO have brought to another partition, EVALSHA only what EVAL has."""
+    with connected_to(cluster) as client:
+        client.flushall()
+        sha = client.script_load(GET)
+        client.script_flush()
+        assert [True, True] == [client.set(key, value) for key, value in (("a", "1"), ("b", "2"))]
+        assert b"1" == client.execute_command("EVAL_RO", GET, "1", "a", keys=["a"])
+        assert b"2" == client.execute_command("EVALSHA_RO", sha, "1", "b", keys=["b"])
+        with pytest.raises(NoScriptError):
+            client.evalsha(sha, 1, "b")
+        client.script_flush()
+        with pytest.raises(NoScriptError):
+            client.execute_command("EVALSHA_RO", sha, "1", "b", keys=["b"])
+        assert b"1" == client.eval(GET, 1, "a")
+        pipe = client.pipeline(transaction=True)
+        pipe.execute_command("EVALSHA_RO", sha, "1", "b", keys=["b"])
+        assert [b"2"] == pipe.execute()
+
+
+def test_a_script_of_another_partition_keeps_its_users_rights(cluster: RespServer) -> None:
+    """A user who may only run EVALSHA runs what others have brought, with the user's own rights."""
+    with connected_to(cluster) as client:
+        client.flushall()
+        client.script_flush()
+        client.execute_command("ACL", "SETUSER", "bob", "on", ">secret", "~*", "+evalsha", "+get", "-set")
+        assert [b"OK", b"1"] == [client.eval(SET, 1, "a", "1"), client.eval(GET, 1, "a")]
+        sha, forbidden = (hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest() for source in (GET, SET))
+        with connected_to(cluster, username="bob", password="secret") as bob:
+            assert bob.evalsha(sha, 1, "b") is None
+            with pytest.raises(ResponseError, match="User bob has no permissions to run the 'set' command"):
+                bob.evalsha(forbidden, 1, "b", "2")
+            with pytest.raises(NoPermissionError):
+                bob.eval(GET, 1, "b")
+        client.execute_command("ACL", "DELUSER", "bob")

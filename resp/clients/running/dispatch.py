@@ -331,7 +331,7 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
             session.output.pending_replies.append(pending := _pending_read(session, pipeline, plan, args, command))
             pipeline.submit(pending)
             return
-        spec, words = _as_user(session, plan, args) if plan.is_script else (plan.spec, args)
+        spec, words = _as_user(session, plan, args, pipeline) if plan.is_script else (plan.spec, args)
         script_keys = note_next_script(session, plan, pipeline)
         try:
             reply = pipeline.read(spec, words, session.db, server.wall_ms)
@@ -353,10 +353,9 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     note_read(session, pipeline.partition, keys, read_offset)
 
 
-def _as_user(session: Session, plan: Plan, args: list[bytes]) -> tuple[Spec, list[bytes]]:
+def _as_user(session: Session, plan: Plan, args: list[bytes], pipeline: WritePipeline) -> tuple[Spec, list[bytes]]:
     """A script that reads, with the rights of the session's user."""
-    assert plan.spec is not None
-    name, words = session.user.as_user(plan.spec.name, args)
+    name, words = script_event(session, plan, args, pipeline)
     return SPECS[name], words
 
 
@@ -365,7 +364,7 @@ def _pending_read(
 ) -> PendingReply:
     pending = pending_read(session, pipeline, plan, args, command)
     if plan.is_script:
-        pending.spec, pending.args = _as_user(session, plan, args)
+        pending.spec, pending.args = _as_user(session, plan, args, pipeline)
         pending.name = pending.spec.name
     return pending
 
@@ -374,7 +373,7 @@ def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
     assert plan.spec is not None
     server = session.server
     if server.clustered and plan.spec.keyless:
-        start(session, plan, command, server.all_partitions.write(plan.name, args))
+        start(session, plan, command, server.write_everywhere(plan.name, args))
         return
     keys = plan.spec.keys(args)
     submit_write(session, plan, server.pipeline_of(keys), command, keys)
@@ -389,7 +388,7 @@ def submit_write(
         CommandError: the event would be too large.
     """
     args = command[2:] if b"|" in plan.name else command[1:]
-    name, words = script_event(session, plan, args) if plan.is_script else (plan.name, args)
+    name, words = script_event(session, plan, args, pipeline) if plan.is_script else (plan.name, args)
     entry = event_entry(pipeline.partition, name, words, keys, db=session.db)
     pending = pending_write(session, plan, args, command, entry)
     pending.name, pending.args = name, words

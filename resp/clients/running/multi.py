@@ -55,14 +55,14 @@ def execute(session: Session, plan: Plan) -> Reply:
         raise ABORTED
     steps = queue.steps
     _check_rights(session, steps)
-    for step in steps:
-        if step.plan.is_script:
-            name, args = script_event(session, step.plan, step.args)
-            step.event = [name, *args]
     keys = [key for step in steps for key in step.keys]
     watch_id = None if session.watched_partition is None else session.watch_id
     try:
         pipeline = _pipeline_of(session, keys, reading=reading)
+        for step in steps:
+            if step.plan.is_script:
+                name, args = script_event(session, step.plan, step.args, pipeline)
+                step.event = [name, *args]
         if reading:
             return _read(session, pipeline, steps)
         _check(session, pipeline, write=True)
