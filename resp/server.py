@@ -111,7 +111,7 @@ class Server(Shared[Session]):
 
     def take(self, partition: int, owned: OwnedPartition) -> None:
         """Take over the writes of a partition. Until `begin` its clients hear that it is being opened."""
-        pipeline = WritePipeline(partition, owned, self.log, self.flush, self.read_clock)
+        pipeline = WritePipeline(partition, owned, self.log, self.outboxes, self.read_clock)
         others = {**self.pipelines, partition: pipeline}
         self.pipelines.clear()  # in place: others hold it
         self.pipelines.update(sorted(others.items()))
@@ -133,7 +133,7 @@ class Server(Shared[Session]):
             owned: its worker, and how it is.
             shown_to: clients have seen here what is before this offset.
         """
-        replica = ReplicaPipeline(partition, owned, self.log, self.flush, self.read_clock, shown_to)
+        replica = ReplicaPipeline(partition, owned, self.log, self.outboxes, self.read_clock, shown_to)
         self.replicas[partition] = replica
         others = sorted(self.replicas.items())
         self.replicas.clear()  # in place: others hold it

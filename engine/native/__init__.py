@@ -13,7 +13,7 @@ and, for the clients of the RESP server and the embedded log, which are given it
     parse_commands   requests become commands              twin: `Parser._take_fast_path` (resp/wire/protocol.py)
     take_writes      commands become items                 twin: `resp.clients.running.fast_path.items_of`
     take_data        both, while writes alone come         twin: the two, one behind the other
-    rows_of          items become rows of the log          twin: `slotlog.log.embedded.writer._append_to_one`
+    rows_of          items become rows of the log          twin: `slotlog.log.embedded.writer._rows_by_columns`
     records_of       and records                           twin: `resp.writes.groups.records_of`
     answer_writes    replies take their places             twin: `PendingReply.answer` of each
     take_filled      and go out                            twin: `resp.clients.output.take_filled`

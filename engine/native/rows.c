@@ -1,4 +1,4 @@
-/* Makes rows of the embedded log, with their seals: twin of the loops of `slotlog.log.embedded.writer._append_to_one` and
+/* Makes rows of the embedded log, with their seals: twin of the loops of `slotlog.log.embedded.writer._rows_by_columns` and
  * `slotlog.log.embedded.chain.seals_of`. */
 
 #include "requests.h"

@@ -42,6 +42,7 @@ from resp.statistics.accounting import Accounting
 from resp.statistics.latency import Latency
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
+from resp.writes.outboxes import Outboxes
 from resp.writes.replica_pipeline import ReplicaPipeline
 from resp.writes.stopping import READ_ONLY, WAITS_FOR_GROUP
 from resp.writes.write_pipeline import NOT_READY, WritePipeline
@@ -97,6 +98,7 @@ class Shared(Generic[S]):
         sessions: connected clients by id, in the order in which they came.
         last_id: of the newest of them.
         pipelines: the write pipelines of the owned partitions.
+        outboxes: send their writes to the log.
         replicas: what answers reads in partitions that this worker follows.
         sentinel: the master of a group with one partition, and its replicas.
         known_scripts: what EVALSHA finds in any partition.
@@ -126,6 +128,7 @@ class Shared(Generic[S]):
         self.sessions: dict[int, S] = {}
         self.last_id = 0
         self.pipelines: dict[int, WritePipeline] = {}
+        self.outboxes = Outboxes(log, self.flush)
         self.leaving: dict[int, WritePipeline] = {}
         self.replicas: dict[int, ReplicaPipeline] = {}
         self.owns_until = math.inf

@@ -27,10 +27,11 @@ from resp.writes.answers import Answers
 from resp.writes.groups import PART_SECONDS, UnusualError, apply_group, outcome
 from resp.writes.items import NOTHING_WRITTEN, Group, Item, Replies, log_record, without_gaps
 from resp.writes.outbox import Outbox
+from resp.writes.outboxes import Outboxes
 from resp.writes.stopping import CLOSED, in_the_log
 from resp.writes.wakeup import Wakeup
 from slotlog.errors import LogUnavailableError, appended_nothing
-from slotlog.log import Log, RecordPosition
+from slotlog.log import RecordPosition
 from slotlog.shared.errors import InvariantError
 
 logger = structlog.get_logger(__name__)
@@ -41,7 +42,7 @@ class LocalWrites:
 
     Args:
         owned: the partition's worker, and how it is.
-        log: where writes go.
+        outboxes: send writes to the log.
         answers: to whom replies go.
         read_refusal: why no read can be taken now; None when it can.
 
@@ -52,11 +53,11 @@ class LocalWrites:
     def __init__(
         self,
         owned: OwnedPartition,
-        log: Log,
+        outboxes: Outboxes,
         answers: Answers,
         read_refusal: Callable[[], CommandError | None],
     ) -> None:
-        self.outbox = Outbox(log, self._arrived, self._append_failed)
+        self.outbox = Outbox(outboxes, self._arrived, self._append_failed)
         self._owned, self._answers = owned, answers
         self._partition = owned.worker.partition
         self._read_refusal = read_refusal

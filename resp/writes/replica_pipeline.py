@@ -7,13 +7,13 @@ at an earlier time, and a reader never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from engine.commands.registry import Spec
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.partitions.owned_partition import OwnedPartition
+from resp.writes.outboxes import Outboxes
 from resp.writes.write_pipeline import NOT_READY, WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
@@ -28,7 +28,7 @@ class ReplicaPipeline(WritePipeline):
         partition: its number.
         owned: its worker, and how it is.
         log: as of a write pipeline, as are the two below.
-        delivered: never called.
+        outboxes: nothing is sent by them.
         read_clock: not asked.
         shown_to: what clients have seen already when it begins: everything before this offset.
     """
@@ -38,11 +38,11 @@ class ReplicaPipeline(WritePipeline):
         partition: int,
         owned: OwnedPartition,
         log: Log,
-        delivered: Callable[[], None],
+        outboxes: Outboxes,
         read_clock: ReadClock,
         shown_to: int,
     ) -> None:
-        super().__init__(partition, owned, log, delivered, read_clock)
+        super().__init__(partition, owned, log, outboxes, read_clock)
         self._shown_to = shown_to
 
     def heard(self, owner_offset: int) -> None:

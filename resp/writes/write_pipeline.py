@@ -24,6 +24,7 @@ from resp.writes.answers import Answers
 from resp.writes.entries import event_entry
 from resp.writes.items import Awaited, Item, Tick
 from resp.writes.local_writes import LocalWrites
+from resp.writes.outboxes import Outboxes
 from resp.writes.stopping import CLOSED, LOADING, MOVED_AWAY, stopping
 from resp.writes.wakeup import Wakeup
 from slotlog.clock import ReadClock
@@ -40,7 +41,7 @@ class WritePipeline:
         partition: its number.
         owned: its worker, and how it is.
         log: where writes go.
-        delivered: called after each lot of answers, so that they are sent.
+        outboxes: send writes there, and replies to clients.
         read_clock: what reads go by where it is ahead of the log's clock.
 
     Attributes:
@@ -53,12 +54,12 @@ class WritePipeline:
     """
 
     def __init__(
-        self, partition: int, owned: OwnedPartition, log: Log, delivered: Callable[[], None], read_clock: ReadClock
+        self, partition: int, owned: OwnedPartition, log: Log, outboxes: Outboxes, read_clock: ReadClock
     ) -> None:
         self.partition = partition
         self.owned = owned
-        self.answers = Answers(owned, delivered, read_clock)
-        self.local_writes = LocalWrites(owned, log, self.answers, partial(self.refusal, write=False))
+        self.answers = Answers(owned, outboxes.delivered, read_clock)
+        self.local_writes = LocalWrites(owned, outboxes, self.answers, partial(self.refusal, write=False))
         self.ready_offset = NOT_READY
         self.ticking = self.closing = False
         self.on_submitted: Callable[[WritePipeline, Item], None] | None = None

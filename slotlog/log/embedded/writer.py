@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from itertools import islice, repeat
+from operator import itemgetter
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple
@@ -36,6 +37,7 @@ _INSERTS: Final = tuple(
 """Rows, and the statement that inserts as many. Clients that write one by one make groups that take three at most."""
 
 _FIELDS: Final = 5  # of a row
+_PARTITION: Final = itemgetter(0)  # of an entry
 
 RowsOf = Callable[
     [Sequence[Entry], int, int, int, int, type[RecordPosition]], tuple[list[Any], list[RecordPosition], int] | None
@@ -249,57 +251,48 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
     if not entries:
         return []
     now = stamp_ms()
-    if _rows_of is not None and (appended := _append_usual(connection, entries, now, _rows_of)) is not None:
-        return appended
-    partitions, keys, values, times, _ = zip(*entries, strict=True)
-    partition = partitions[0]
-    if partitions.count(partition) == len(entries):
-        return _append_to_one(connection, partition, keys, values, times, now)
+    if len(set(map(_PARTITION, entries))) == 1:
+        fields, positions = _rows_in_one(connection, entries[0].partition, entries, now)
+        _insert(connection, fields)
+        return positions
     places: dict[int, list[int]] = {}
-    for place, partition in enumerate(partitions):
-        places.setdefault(partition, []).append(place)
-    positions: dict[int, RecordPosition] = {}
+    for place, entry in enumerate(entries):
+        places.setdefault(entry.partition, []).append(place)
+    fields, by_place = [], dict[int, RecordPosition]()
     for partition, chosen in places.items():
-        its_keys, its_values, its_times = ([column[place] for place in chosen] for column in (keys, values, times))
-        appended = _append_to_one(connection, partition, its_keys, its_values, its_times, now)
-        positions.update(zip(chosen, appended, strict=True))
-    return [positions[place] for place in range(len(entries))]
-
-
-def _append_usual(
-    connection: sqlite3.Connection, entries: Sequence[Entry], now: int, rows_of: RowsOf
-) -> list[RecordPosition] | None:
-    """`append_rows` by the part in C, of entries for one partition that want no time; None: nothing was done."""
-    partition = entries[0].partition
-    head = head_of(connection, partition)
-    if len(head.link) != LINK_BYTES:  # of an older format
-        return None
-    time_ms, link = max(head.last_time_ms, now), int.from_bytes(head.link, "big")
-    made = rows_of(entries, partition, head.next_offset, time_ms, link, RecordPosition)
-    if made is None:
-        return None
-    fields, positions, link = made
+        its_fields, positions = _rows_in_one(connection, partition, [entries[place] for place in chosen], now)
+        fields += its_fields
+        by_place.update(zip(chosen, positions, strict=True))
     _insert(connection, fields)
-    own = link.to_bytes(LINK_BYTES, "big")
-    set_head(connection, partition, head._replace(next_offset=positions[-1].offset + 1, last_time_ms=time_ms, link=own))
-    return positions
+    return [by_place[place] for place in range(len(entries))]
 
 
-def _append_to_one(
-    connection: sqlite3.Connection,
-    partition: int,
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes],
-    times: Sequence[int | None],
-    now: int,
-) -> list[RecordPosition]:
-    """`append_rows` for one partition, by columns: what Python does for each row costs as much as SQLite does.
+def _rows_in_one(
+    connection: sqlite3.Connection, partition: int, entries: Sequence[Entry], now: int
+) -> tuple[list[Any], list[RecordPosition]]:
+    """Let the partition end behind these entries; returns the fields of their rows, to be inserted, and positions."""
+    head = head_of(connection, partition)
+    if _rows_of is not None and len(head.link) == LINK_BYTES:  # else of an older format
+        time_ms, link = max(head.last_time_ms, now), int.from_bytes(head.link, "big")
+        made = _rows_of(entries, partition, head.next_offset, time_ms, link, RecordPosition)
+        if made is not None:
+            fields, positions, link = made
+            end, own = positions[-1].offset + 1, link.to_bytes(LINK_BYTES, "big")
+            set_head(connection, partition, head._replace(next_offset=end, last_time_ms=time_ms, link=own))
+            return fields, positions
+    return _rows_by_columns(connection, partition, head, entries, now)
+
+
+def _rows_by_columns(
+    connection: sqlite3.Connection, partition: int, head: Head, entries: Sequence[Entry], now: int
+) -> tuple[list[Any], list[RecordPosition]]:
+    """`_rows_in_one` by columns: what Python does for each row costs as much as SQLite does.
 
     SQLite is given bytearrays, as Python's module first looks for an adapter of anything else but numbers and texts:
     for bytes that takes longer than the copy. Measured in instructions a record, with seals and without: in groups of
     800, 31,200 with bytes, 23,700 with bytearrays, and 25,200 row by row with bytes and no seals.
     """
-    head = head_of(connection, partition)
+    _, keys, values, times, _ = zip(*entries, strict=True)
     stamped = _stamped(times, head.last_time_ms, now)
     begin, end = head.next_offset, head.next_offset + len(values)
     seals = seals_of(head.link, zip(range(begin, end), stamped, keys, values, strict=True))
@@ -310,13 +303,13 @@ def _append_to_one(
     fields: list[Any] = [None] * (_FIELDS * len(values))
     for number, column in enumerate(columns):
         fields[number::_FIELDS] = column
-    _insert(connection, fields)
     link = bytes(seals[-1][LINK_BYTES:])
     set_head(connection, partition, Head(end, stamped[-1], head.begin_offset, head.begin_link, link))
     # As RecordPosition(...) makes them, in half the time.
-    return list(
-        map(tuple.__new__, repeat(RecordPosition), zip(repeat(partition), range(begin, end), stamped, strict=False))
+    positions = map(
+        tuple.__new__, repeat(RecordPosition), zip(repeat(partition), range(begin, end), stamped, strict=False)
     )
+    return fields, list(positions)
 
 
 def _stamped(times: Sequence[int | None], last_time_ms: int, now: int) -> list[int]:

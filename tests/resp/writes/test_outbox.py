@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from resp.writes.items import Item
 from resp.writes.outbox import Outbox
+from resp.writes.outboxes import Outboxes
 from slotlog.log import Log
 
 
@@ -16,7 +17,7 @@ class _Groups:
 
     def __init__(self) -> None:
         self.counts: list[int] = []
-        self.outbox = Outbox(cast("Log", None), self._arrived, self._failed)
+        self.outbox = Outbox(Outboxes(cast("Log", None), lambda: None), self._arrived, self._failed)
 
     def _arrived(self, items: Sequence[Item], _: Any) -> None:
         self.counts.append(len(items))

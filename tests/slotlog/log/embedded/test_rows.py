@@ -21,10 +21,9 @@ from tests.engine.native.twins import part_in_c
 _BYTES: Final = st.binary(max_size=80) | st.sampled_from([31, 32, 255, 256, 65_535, 65_536]).map(
     lambda size: b"\xa7" * size
 )
+_TIMES: Final = st.none() | st.sampled_from([5, 1 << 31, 1 << 33])
 _ENTRIES: Final = st.lists(
-    st.builds(Entry, st.just(1), st.none() | _BYTES, _BYTES, st.none() | st.sampled_from([5, 1 << 31, 1 << 33])),
-    min_size=1,
-    max_size=6,
+    st.builds(Entry, st.sampled_from([1, 1, 0]), st.none() | _BYTES, _BYTES, _TIMES), min_size=1, max_size=6
 )
 _OFFSETS: Final = st.sampled_from([0, 1, 127, 128, 255, 256, 65_534, (1 << 32) - 2, (1 << 47) - 10])
 
@@ -44,12 +43,13 @@ def appended(path: Path, entries: Sequence[Entry], begin: int, now: int, *, nati
     with closing(file.connect(path, create=True)) as connection, pytest.MonkeyPatch.context() as patch:
         file.create_tables(connection, "t", 2)
         connection.execute("UPDATE log SET id = x'00'")
-        head = head_of(connection, 1)
-        set_head(connection, 1, head._replace(next_offset=begin, link=b"abcd", begin_link=b"abcd"))
+        for partition, offset in ((0, 3), (1, begin)):
+            head = head_of(connection, partition)
+            set_head(connection, partition, head._replace(next_offset=offset, link=b"abcd", begin_link=b"abcd"))
         patch.setattr(writer, "stamp_ms", lambda: now)
         positions = writer.append_rows(connection, entries)
         rows = connection.execute("SELECT * FROM records ORDER BY position").fetchall()
-        return positions, list(map(type, positions)), rows, head_of(connection, 1)
+        return positions, list(map(type, positions)), rows, head_of(connection, 0), head_of(connection, 1)
 
 
 @settings(max_examples=25)
@@ -57,7 +57,7 @@ def appended(path: Path, entries: Sequence[Entry], begin: int, now: int, *, nati
 def test_any_entries_make_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], begin: int, now: int
 ) -> None:
-    """With keys and without, of any size, with times of their own and without, at any offset."""
+    """Of two partitions, with keys and without, of any size, with times of their own and without, at any offset."""
     path = tmp_path_factory.getbasetemp() / "rows.db"
     alone, natively = (appended(path, entries, begin, now, natively=natively) for natively in (False, True))
 

@@ -1,0 +1,152 @@
+"""Appends the writes of one turn of the event loop to the log together, one append at a time for all partitions.
+
+While a pipeline applies a group that was suspended, its others gather: to append the few of each turn would cost more.
+So would a group of those who were first to read the replies of the last one: as long as a group is smaller than the
+last one, and each turn brings more of it, it has another turn, which waits for nothing. Measured with 50 clients that
+send one SET at a time: groups of 42 in the mean instead of 33, where a group's own cost is that of seven of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+
+from resp.writes.items import Item
+from slotlog.log import Log, RecordPosition
+
+_GROUP_EVENTS_MAX: Final = 1000
+_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
+
+logger = structlog.get_logger(__name__)
+
+
+class Sender(Protocol):
+    """The outbox of one partition.
+
+    Attributes:
+        scheduled: whether it is sent in the event loop's next turn.
+    """
+
+    scheduled: bool
+
+    @property
+    def ready_events(self) -> int:
+        """How many items may be sent now."""
+        ...
+
+    def schedule(self) -> None:
+        """Send what waits in the event loop's next turn."""
+        ...
+
+    def next_group(self, events_max: int, bytes_max: int) -> list[Item]:
+        """Take what is to be sent, up to the item that reaches one of the bounds."""
+        ...
+
+    def append(self, items: list[Item]) -> None:
+        """Append them by itself."""
+        ...
+
+    def hand_over(self, items: list[Item], positions: list[RecordPosition]) -> None:
+        """They are durable."""
+        ...
+
+    def fail(self, items: list[Item], error: Exception) -> None:
+        """They could not be appended."""
+        ...
+
+
+class Outboxes:
+    """Those of one server. What they have to send in one turn is one append, where the log does it at once.
+
+    Args:
+        log: where writes go.
+        deliver: sends the replies that are there.
+    """
+
+    __slots__ = ("_deliver", "_hands_over", "_has_replies", "_last_count", "_scheduled", "_seen_count", "log")
+
+    def __init__(self, log: Log, deliver: Callable[[], None]) -> None:
+        self.log = log
+        self._deliver = deliver
+        self._scheduled: list[Sender] = []
+        self._hands_over = self._has_replies = False
+        self._last_count = 0  # items of the last group
+        self._seen_count = 0  # those that waited when they were given another turn
+
+    def schedule(self, outbox: Sender) -> None:
+        """Send what waits in this outbox in the event loop's next turn; not called again before that."""
+        if not self._scheduled:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._scheduled.append(outbox)
+
+    def delivered(self) -> None:
+        """Replies of a partition are there: send them, now or with those of the partitions in the same append."""
+        if self._hands_over:
+            self._has_replies = True
+        else:
+            self._deliver()
+
+    # ------------------------------------------------------------------ inside
+
+    def _send(self) -> None:
+        """Send the next group to the log."""
+        scheduled, self._scheduled = self._scheduled, []
+        for outbox in scheduled:
+            outbox.scheduled = False
+        ready = [outbox for outbox in scheduled if outbox.ready_events]
+        count = sum([outbox.ready_events for outbox in ready])
+        if self._seen_count < count < self._last_count:
+            self._seen_count = count
+            for outbox in ready:
+                outbox.schedule()
+            return
+        if not ready:
+            return
+        groups = _cut(ready)
+        self._last_count, self._seen_count = sum([len(items) for _, items in groups]), 0
+        entries = [item.entry for _, items in groups for item in items if item.entry is not None]
+        try:
+            positions = self.log.append_at_once(entries) if entries else []
+        except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for these items
+            for outbox, items in groups:
+                outbox.fail(items, error)
+            return
+        if positions is not None:
+            self._hand_over(groups, positions)
+            return
+        for outbox, items in groups:  # each by itself, as partitions of Kafka need not wait for each other
+            outbox.append(items)
+
+    def _hand_over(self, groups: list[tuple[Sender, list[Item]]], positions: list[RecordPosition]) -> None:
+        self._hands_over = True
+        at = 0
+        for outbox, items in groups:
+            end = at + sum([item.entry is not None for item in items])
+            try:
+                outbox.hand_over(items, positions[at:end])
+            except Exception:  # a bug of ours: the other partitions' writes have to be applied all the same
+                logger.exception("hand_over_failed", positions=positions[at:end][:1])
+            at = end
+        self._hands_over = False
+        if self._has_replies:
+            self._has_replies = False
+            self._deliver()
+
+
+def _cut(ready: list[Sender]) -> list[tuple[Sender, list[Item]]]:
+    """What is sent now. Outboxes for which there is no room are scheduled again."""
+    groups: list[tuple[Sender, list[Item]]] = []
+    events, size = _GROUP_EVENTS_MAX, _GROUP_BYTES_MAX
+    for outbox in ready:
+        if events <= 0 or size <= 0:
+            outbox.schedule()
+            continue
+        items = outbox.next_group(events, size)
+        groups.append((outbox, items))
+        if len(ready) > 1:
+            events -= len(items)
+            size -= sum([item.size for item in items])
+    return groups
