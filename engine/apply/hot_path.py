@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
-from functools import partial
+from collections.abc import Container, Iterator, Sequence
 from typing import Protocol
 
 from engine import native
@@ -41,21 +40,6 @@ class HotPath(Protocol):
     def others(self, records: Sequence[Record], applied: Applied, waiting: Container[int], /) -> Run:
         """A run through the records of one call of `Machine.apply`."""
         ...
-
-
-ReadRun = Callable[[int, list[list[bytes]], int, int, bool, list[bytes]], tuple[int, int, int]]
-"""Answers the reads of one kind among `commands` from `at` on whose keys are in memory, by the name of the first one.
-
-64 at most. It takes the kind (`engine.native.READS`), commands, `at`, what a wall clock says in ms, whether the replies
-are RESP3's, and where they are added to.
-It returns the place of the first that it does not answer, how many found their key, and the replies' bytes.
-"""
-
-
-def run_reader(path: HotPath | None) -> ReadRun | None:
-    """The `ReadRun` of the machine with this hot path."""
-    module = native.chosen()
-    return None if module is None or path is None else partial(module.read_run, path)
 
 
 def hot_path(

@@ -17,7 +17,7 @@ from typing import Final
 
 from engine import errors
 from engine.apply.executor import NOT_SIMPLE
-from engine.apply.hot_path import ReadRun, hot_path, run_reader
+from engine.apply.hot_path import hot_path
 from engine.apply.readable import Readable
 from engine.apply.records import Applied, Record
 from engine.apply.set_back import retimed
@@ -47,14 +47,8 @@ class Machine(Readable):
         super().__init__(store, home, verify=verify, key_cache_bytes=key_cache_bytes)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
         self.hot_path = hot_path(self._tx, self._executor, self._dedup, home, OVERLAY_BYTES_MAX)
-        self._read_run = run_reader(self.hot_path)
         self._stored_home = read_home(store)
         self.has_changed = False
-
-    @property
-    def read_run(self) -> ReadRun | None:
-        """Answers reads of keys that are in memory, as `evaluate` does; None: this machine cannot, or not now."""
-        return None if self.is_held else self._read_run
 
     @property
     def witnessing(self) -> bool:

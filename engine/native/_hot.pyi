@@ -45,11 +45,7 @@ class ClientPath:
         server: object,
         stats: object,
         accounting: object,
-        machine: object,
-        path: Path,
-        pipeline: object,
-        outbox: object,
-        answers: object,
+        served: tuple[tuple[Any, Path, Any, Any, Any] | None, ...],
         by_spelling: Mapping[bytes, Any],
         plain_writes: Mapping[bytes, Any],
         now_ms: Callable[[], int],
@@ -130,7 +126,14 @@ def pack_listing(
 ) -> bytes | None: ...
 def parse_commands(data: bytes, commands: list[list[bytes]], count_max: int, /) -> int: ...
 def read_run(
-    path: Path, kind: int, commands: list[list[bytes]], at: int, wall_ms: int, is_resp3: bool, parts: list[bytes], /
+    served: tuple[tuple[Any, Any, Any, Any, Any] | None, ...],
+    kind: int,
+    commands: list[list[bytes]],
+    at: int,
+    wall_ms: int,
+    is_resp3: bool,
+    parts: list[bytes],
+    /,
 ) -> tuple[int, int, int]: ...
 def records_of(items: list[Any], positions: list[Any], /) -> list[Record] | None: ...
 def rows_of(
@@ -142,6 +145,7 @@ def take_data(
     session: object,
     count_max: int,
     most: int,
+    served: tuple[Any, ...],
     /,
 ) -> tuple[list[Any], int, int]: ...
 def take_filled(places: Any, parts: list[bytes], /) -> int: ...
@@ -157,5 +161,7 @@ def take_writes(
     least: int,
     most: int,
     free_bytes: int,
+    partition: int,
+    partitions: int,
     /,
 ) -> tuple[list[Any], int]: ...

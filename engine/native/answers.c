@@ -4,7 +4,7 @@
 #include "requests.h"
 
 static PyObject *ok_reply, *encoded_ok, *nulls[2], *small_integers[258]; /* from -2 on */
-static PyObject *name_data, *name_popleft, *name_clock, *name_encode, *name_output, *name_pending_bytes, *name_last_position;
+static PyObject *name_data, *name_popleft, *name_clock, *name_encode, *name_output, *name_pending_bytes, *name_last_position, *name_is_held;
 enum { SMALL_MIN = -2, SMALL_END = 256, STRINGS_MAX = 64 };
 
 int init_requests(void)
@@ -19,7 +19,8 @@ int init_requests(void)
     name_output = PyUnicode_InternFromString("output");
     name_pending_bytes = PyUnicode_InternFromString("pending_reply_bytes");
     name_last_position = PyUnicode_InternFromString("last_position");
-    if (!name_encode || !name_output || !name_pending_bytes || !name_last_position) return FAILED;
+    name_is_held = PyUnicode_InternFromString("is_held");
+    if (!name_encode || !name_output || !name_pending_bytes || !name_last_position || !name_is_held) return FAILED;
     if (!encoded_ok || !nulls[0] || !nulls[1] || !name_data || !name_popleft || !name_clock) return FAILED;
     for (int number = SMALL_MIN; number < SMALL_END; number++)
         if ((small_integers[number - SMALL_MIN] = PyBytes_FromFormat(":%d\r\n", number)) == NULL) return FAILED;
@@ -192,38 +193,61 @@ static int64_t latest_of(Path *path, PyObject *wall)
     return clock_ms;
 }
 
+/* Goes on with what a machine has in memory. */
+static int begin_path(Reader *reader, PyObject *machine, PyObject *path)
+{
+    PyObject *held = PyObject_GetAttr(machine, name_is_held);
+    if (held == NULL) return FAILED;
+    Py_DECREF(held);
+    if (held != Py_False || Py_TYPE(path) != &PathType) return UNUSUAL;
+    PyObject *tx = ((Path *)path)->tx, *keys = at(tx, TX.keys);
+    if (at(tx, TX.db) != zero || !is_dict(keys)) return UNUSUAL;
+    reader->path = (Path *)path;
+    reader->keys = keys;
+    reader->latest_ms = latest_of(reader->path, reader->wall);
+    return reader->latest_ms >= 0 ? DONE : PyErr_Occurred() ? FAILED : UNUSUAL;
+}
+
+int go_to(Reader *reader, PyObject *key)
+{
+    Py_ssize_t partitions = PyTuple_GET_SIZE(reader->served), partition = 0;
+    if (partitions > 1) partition = partition_of(slot_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)), partitions);
+    if (partition == reader->partition) return DONE;
+    PyObject *one = served_at(reader->served, partition);
+    int done = one == NULL ? UNUSUAL : begin_path(reader, PyTuple_GET_ITEM(one, SERVED_MACHINE), PyTuple_GET_ITEM(one, SERVED_PATH));
+    reader->partition = done == DONE ? partition : -1;
+    return done;
+}
+
 /* The value for which `command` asks, by this name; None, or NULL without an error: Python must look at it. Borrowed. */
-static PyObject *asked_for(PyObject *command, PyObject *name, PyObject *keys, int64_t latest_ms)
+static PyObject *asked_for(Reader *reader, PyObject *command, PyObject *name)
 {
     if (!PyList_CheckExact(command) || PyList_GET_SIZE(command) != 2) return NULL;
     PyObject *word = PyList_GET_ITEM(command, 0), *asked = PyList_GET_ITEM(command, 1);
     if (!is_bytes(word) || !is_bytes(asked)) return NULL;
     if (word != name && (PyBytes_GET_SIZE(word) != PyBytes_GET_SIZE(name) ||
             memcmp(PyBytes_AS_STRING(word), PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)))) return NULL;
-    PyObject *key = PyDict_GetItemWithError(keys, asked);
-    return key == NULL ? NULL : string_of(key, latest_ms);
+    if (go_to(reader, asked) != DONE) return NULL;
+    PyObject *key = PyDict_GetItemWithError(reader->keys, asked);
+    return key == NULL ? NULL : string_of(key, reader->latest_ms);
 }
 
 PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    if (count != 7 || Py_TYPE(given[0]) != &PathType || !PyList_CheckExact(given[2]) || !PyList_CheckExact(given[6])) {
-        PyErr_SetString(PyExc_TypeError, "read_run(path, kind, commands, at, wall_ms, is_resp3, parts)");
+    if (count != 7 || !PyTuple_CheckExact(given[0]) || !PyList_CheckExact(given[2]) || !PyList_CheckExact(given[6])) {
+        PyErr_SetString(PyExc_TypeError, "read_run(served, kind, commands, at, wall_ms, is_resp3, parts)");
         return NULL;
     }
     PyObject *commands = given[2], *values[STRINGS_MAX], *null = nulls[given[5] == Py_True];
     Py_ssize_t kind = PyLong_AsSsize_t(given[1]), from = PyLong_AsSsize_t(given[3]), size = 0, found = 0, hits = 0;
-    PyObject *tx = ((Path *)given[0])->tx, *keys = at(tx, TX.keys);
     if (PyErr_Occurred()) return NULL;
-    int64_t latest_ms = latest_of((Path *)given[0], given[4]);
-    if (PyErr_Occurred()) return NULL;
-    if (from < 0 || from >= PyList_GET_SIZE(commands) || latest_ms < 0 || at(tx, TX.db) != zero || !is_dict(keys) ||
-        kind < 0 || kind >= READS_END)
-        return Py_BuildValue("nnn", from, hits, size);
-    if (kind != READS_GET) return read_elements((int)kind, (Path *)given[0], commands, from, latest_ms, null, given[6]);
+    if (from < 0 || from >= PyList_GET_SIZE(commands) || kind < 0 || kind >= READS_END) return Py_BuildValue("nnn", from, hits, size);
+    Reader reader = {.served = given[0], .wall = given[4], .null = null, .partition = -1};
+    if (kind != READS_GET) return read_elements(&reader, (int)kind, commands, from, given[6]);
     PyObject *first = PyList_GET_ITEM(commands, from);
     PyObject *name = PyList_CheckExact(first) && PyList_GET_SIZE(first) ? PyList_GET_ITEM(first, 0) : NULL;
     for (; is_bytes(name) && found < STRINGS_MAX && from + found < PyList_GET_SIZE(commands); found++) {
-        PyObject *value = asked_for(PyList_GET_ITEM(commands, from + found), name, keys, latest_ms);
+        PyObject *value = asked_for(&reader, PyList_GET_ITEM(commands, from + found), name);
         if (value == NULL) break;
         values[found] = value; /* it stays where it is: nothing of Python's runs before it is copied */
         if (value != Py_None) hits++;

@@ -67,23 +67,34 @@ static PyObject *pack_event(PyObject *head, PyObject *command)
     return value;
 }
 
-/* What is the same for the writes of a run. */
+/* What is the same for the writes of a run; `partition`: they are in this one, -1: in any that is served. */
 typedef struct {
     PyObject *session, *plan, *name, *head;
-    Py_ssize_t first, least, most;
+    Py_ssize_t first, least, most, partition, partitions;
+    PyObject *served;
 } Writes;
 
-static PyObject *make_entry(PyObject *key, PyObject *value)
+/* Whether a write to a partition may be taken. */
+static int may_take(const Writes *writes, Py_ssize_t partition)
+{
+    return writes->served != NULL ? served_at(writes->served, partition) != NULL : partition == writes->partition;
+}
+
+/* NULL without an error: its partition takes the general way. */
+static PyObject *make_entry(const Writes *writes, PyObject *key, PyObject *value)
 {
     unsigned int slot = slot_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key));
+    Py_ssize_t partition = partition_of(slot, writes->partitions);
+    if (!may_take(writes, partition)) return NULL;
     char bytes[2] = {(char)(slot >> 8), (char)slot};
-    PyObject *slot_key = PyBytes_FromStringAndSize(bytes, 2);
-    PyObject *entry = slot_key == NULL ? NULL : entry_type->tp_alloc(entry_type, 5);
+    PyObject *slot_key = PyBytes_FromStringAndSize(bytes, 2), *number = PyLong_FromSsize_t(partition);
+    PyObject *entry = slot_key == NULL || number == NULL ? NULL : entry_type->tp_alloc(entry_type, 5);
     if (entry == NULL) {
         Py_XDECREF(slot_key);
+        Py_XDECREF(number);
         return NULL;
     }
-    PyTuple_SET_ITEM(entry, 0, Py_NewRef(zero));
+    PyTuple_SET_ITEM(entry, 0, number);
     PyTuple_SET_ITEM(entry, 1, slot_key);
     PyTuple_SET_ITEM(entry, 2, Py_NewRef(value));
     PyTuple_SET_ITEM(entry, 3, Py_NewRef(Py_None));
@@ -101,12 +112,13 @@ static PyObject *make_item(Writes *writes, PyObject *command, Py_ssize_t *size)
     PyObject *value = pack_event(writes->head, command);
     if (value == NULL) return NULL;
     *size = item_bytes + PyBytes_GET_SIZE(value);
-    PyObject *entry = make_entry(PyList_GET_ITEM(command, 1 + writes->first), value);
-    PyObject *args = PyList_GetSlice(command, 1, count + 1), *whole = PyLong_FromSsize_t(*size), *item = NULL;
+    PyObject *entry = make_entry(writes, PyList_GET_ITEM(command, 1 + writes->first), value);
     Py_DECREF(value);
-    if (entry != NULL && args != NULL && whole != NULL) item = item_type->tp_alloc(item_type, 0);
+    if (entry == NULL) return NULL;
+    PyObject *args = PyList_GetSlice(command, 1, count + 1), *whole = PyLong_FromSsize_t(*size), *item = NULL;
+    if (args != NULL && whole != NULL) item = item_type->tp_alloc(item_type, 0);
     if (item == NULL) {
-        Py_XDECREF(entry);
+        Py_DECREF(entry);
         Py_XDECREF(args);
         Py_XDECREF(whole);
         return NULL;
@@ -130,14 +142,14 @@ static PyObject *make_item(Writes *writes, PyObject *command, Py_ssize_t *size)
 
 PyObject *take_writes(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    if (count != 11 || item_type == NULL || !PyList_CheckExact(given[0]) || !is_bytes(given[5]) || !is_bytes(given[6])) {
-        PyErr_SetString(PyExc_TypeError, "take_writes(commands, at, end, session, plan, name, head, first, least, most, free_bytes)");
+    if (count != 13 || item_type == NULL || !PyList_CheckExact(given[0]) || !is_bytes(given[5]) || !is_bytes(given[6])) {
+        PyErr_SetString(PyExc_TypeError, "take_writes(commands, at, end, session, plan, name, head, first, least, most, free_bytes, partition, partitions)");
         return NULL;
     }
     PyObject *commands = given[0], *spelled = NULL;
     Py_ssize_t from = PyLong_AsSsize_t(given[1]), end = PyLong_AsSsize_t(given[2]), free_bytes = PyLong_AsSsize_t(given[10]);
     Writes writes = {given[3], given[4], given[5], given[6], PyLong_AsSsize_t(given[7]), PyLong_AsSsize_t(given[8]),
-        PyLong_AsSsize_t(given[9])};
+        PyLong_AsSsize_t(given[9]), PyLong_AsSsize_t(given[11]), PyLong_AsSsize_t(given[12]), NULL};
     if (PyErr_Occurred()) return NULL;
     if (from < 0 || writes.first < 0 || end > PyList_GET_SIZE(commands)) return PyErr_Format(PyExc_ValueError, "no such commands");
     PyObject *items = PyList_New(0);
@@ -178,14 +190,14 @@ static int find_writes(PyObject *plain_writes, PyObject *name, Writes *writes)
 
 PyObject *take_data(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    if (count != 5 || item_type == NULL || !is_bytes(given[0]) || !is_dict(given[1])) {
-        PyErr_SetString(PyExc_TypeError, "take_data(data, plain_writes, session, count_max, most)");
+    if (count != 6 || item_type == NULL || !is_bytes(given[0]) || !is_dict(given[1]) || !PyTuple_CheckExact(given[5])) {
+        PyErr_SetString(PyExc_TypeError, "take_data(data, plain_writes, session, count_max, most, served)");
         return NULL;
     }
     Py_ssize_t count_max = PyLong_AsSsize_t(given[3]), most = PyLong_AsSsize_t(given[4]), total = 0;
     PyObject *items = PyErr_Occurred() ? NULL : PyList_New(0), *name = NULL, *known = NULL, *command;
     if (items == NULL) return NULL;
-    Writes writes = {.session = given[2]};
+    Writes writes = {.session = given[2], .partitions = PyTuple_GET_SIZE(given[5]), .served = given[5]};
     const char *begin = PyBytes_AS_STRING(given[0]), *end = begin + PyBytes_GET_SIZE(given[0]), *at = begin;
     while (at < end && PyList_GET_SIZE(items) < most) {
         const char *next = read_command(at, end, count_max, &name, &command);

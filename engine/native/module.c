@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 13
+#define INTERFACE 14
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 

@@ -244,6 +244,20 @@ static int answer_zrange(Reader *reader, PyObject *command, PyObject *key, int i
     return is_word(PyList_GET_ITEM(command, 4), "BYSCORE") ? answer_scores(reader, command, key, 5) : UNUSUAL;
 }
 
+/* Whether the keys of a command are in one slot, where there are several partitions. */
+static int share_slot(Reader *reader, PyObject *command)
+{
+    Py_ssize_t words = PyList_GET_SIZE(command);
+    unsigned int first = 0;
+    for (Py_ssize_t i = 1; PyTuple_GET_SIZE(reader->served) > 1 && i < words; i++) {
+        PyObject *key = PyList_GET_ITEM(command, i);
+        unsigned int slot = slot_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key));
+        if (i > 1 && slot != first) return UNUSUAL;
+        first = slot;
+    }
+    return DONE;
+}
+
 /* Answers a command of one kind, by the name of the first one. */
 static int answer(Reader *reader, int kind, PyObject *command, PyObject *name)
 {
@@ -256,10 +270,12 @@ static int answer(Reader *reader, int kind, PyObject *command, PyObject *name)
     PyObject *word = PyList_GET_ITEM(command, 0);
     if (word != name && (PyBytes_GET_SIZE(word) != PyBytes_GET_SIZE(name) ||
             memcmp(PyBytes_AS_STRING(word), PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)))) return UNUSUAL;
-    PyObject *key = key_of(reader, PyList_GET_ITEM(command, 1));
+    int done = kind == READS_SINTER ? share_slot(reader, command) : DONE;
+    if (done == DONE) done = go_to(reader, PyList_GET_ITEM(command, 1));
+    PyObject *key = done == DONE ? key_of(reader, PyList_GET_ITEM(command, 1)) : NULL;
     if (key == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     Py_INCREF(key);
-    int done = UNUSUAL;
+    done = UNUSUAL;
     if (kind == READS_HGET) done = answer_hget(reader, command, key);
     else if (kind == READS_ZRANK) done = answer_zrank(reader, command, key);
     else if (kind == READS_ZCOUNT) done = answer_zcount(reader, command, key);
@@ -269,29 +285,28 @@ static int answer(Reader *reader, int kind, PyObject *command, PyObject *name)
     return done;
 }
 
-PyObject *read_elements(int kind, Path *path, PyObject *commands, Py_ssize_t from, int64_t latest_ms, PyObject *null, PyObject *parts)
+PyObject *read_elements(Reader *reader, int kind, PyObject *commands, Py_ssize_t from, PyObject *parts)
 {
-    Reader reader = {.path = path, .keys = at(path->tx, TX.keys), .null = null, .latest_ms = latest_ms};
     PyObject *first = PyList_GET_ITEM(commands, from), *data = NULL;
     PyObject *name = PyList_CheckExact(first) && PyList_GET_SIZE(first) ? PyList_GET_ITEM(first, 0) : NULL;
     Py_ssize_t found = 0;
-    while (is_bytes(name) && found < RUN_MAX && from + found < PyList_GET_SIZE(commands) && reader.size < RUN_BYTES) {
-        Py_ssize_t size = reader.size, hits = reader.hits;
-        int done = answer(&reader, kind, PyList_GET_ITEM(commands, from + found), name);
+    while (is_bytes(name) && found < RUN_MAX && from + found < PyList_GET_SIZE(commands) && reader->size < RUN_BYTES) {
+        Py_ssize_t size = reader->size, hits = reader->hits;
+        int done = answer(reader, kind, PyList_GET_ITEM(commands, from + found), name);
         if (done != DONE) { /* also where the store has failed: Python asks it again, and has the words for it */
             PyErr_Clear();
-            reader.size = size;
-            reader.hits = hits;
+            reader->size = size;
+            reader->hits = hits;
             break;
         }
         found++;
     }
     int failed = 0;
     if (found) {
-        data = PyBytes_FromStringAndSize(reader.data, reader.size);
+        data = PyBytes_FromStringAndSize(reader->data, reader->size);
         failed = data == NULL || PyList_Append(parts, data) < 0;
         Py_XDECREF(data);
     }
-    PyMem_Free(reader.data);
-    return failed ? NULL : Py_BuildValue("nnn", from + found, reader.hits, reader.size);
+    PyMem_Free(reader->data);
+    return failed ? NULL : Py_BuildValue("nnn", from + found, reader->hits, reader->size);
 }

@@ -19,22 +19,24 @@ PyMethodDef request_functions[] = {
     {"parse_commands", FAST(parse_commands),
      "parse_commands(data, commands, count_max): add the commands at the beginning of `data`, and return where they end."},
     {"read_run", FAST(read_run),
-     "read_run(path, kind, commands, at, wall_ms, is_resp3, parts): answer reads of a kind of keys that are in memory.\n\n"
-     "Those that follow each other by the name of the first, 64 at most. Returns where it has stopped, how many of them\n"
-     "found their key, and how many bytes were added to `parts`."},
+     "read_run(served, kind, commands, at, wall_ms, is_resp3, parts): answer reads of a kind of keys that are in memory.\n\n"
+     "Those that follow each other by the name of the first, 64 at most. `served` has of each partition None or its\n"
+     "`resp.clients.served.Served`. Returns where it has stopped, how many of them found their key, and how many bytes were\n"
+     "added to `parts`."},
     {"records_of", FAST(records_of),
      "records_of(items, positions): the records of items, which learn their offsets. None: not all of them are usual."},
     {"rows_of", FAST(rows_of),
      "rows_of(entries, partition, begin, time_ms, link, position_type): rows of the embedded log, for the server's writes.\n\n"
      "Returns all their fields in one list, their positions, and the last one's link. None: not all of them are usual."},
     {"take_data", FAST(take_data),
-     "take_data(data, plain_writes, session, count_max, most): items of the writes with which `data` begins.\n\n"
-     "Up to a command that is Python's. Returns the items, where they end, and how many bytes they have."},
+     "take_data(data, plain_writes, session, count_max, most, served): items of the writes with which `data` begins.\n\n"
+     "Up to a command that is Python's, or whose partition is not served. Returns the items, where they end, and how many bytes they have."},
     {"take_filled", FAST(take_filled),
      "take_filled(places, parts): move the replies that are there to `parts`; returns how many bytes they have."},
     {"take_writes", FAST(take_writes),
-     "take_writes(commands, at, end, session, plan, name, head, first, least, most, free_bytes): items of writes.\n\n"
-     "Of those that follow each other by the name of the first, up to one that is Python's. Returns the items, and what is\n"
-     "left of `free_bytes`."},
+     "take_writes(commands, at, end, session, plan, name, head, first, least, most, free_bytes, partition, partitions): items\n"
+     "of writes.\n\n"
+     "Of those that follow each other by the name of the first, up to one that is Python's or in another partition. Returns\n"
+     "the items, and what is left of `free_bytes`."},
     {NULL},
 };

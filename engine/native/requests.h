@@ -24,19 +24,35 @@ PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count);
 /* reads.c */
 enum { READS_GET, READS_HGET, READS_ZRANK, READS_ZCOUNT, READS_ZRANGE, READS_ZRANGEBYSCORE, READS_HGETALL, READS_HKEYS,
     READS_HVALS, READS_LRANGE, READS_SMEMBERS, READS_SINTER, READS_END }; /* as READS */
-PyObject *read_elements(int kind, Path *path, PyObject *commands, Py_ssize_t from, int64_t latest_ms, PyObject *null, PyObject *parts);
+/* The partitions of a server, each None or as `resp.clients.served.Served` has it. */
+enum { SERVED_MACHINE, SERVED_PATH, SERVED_PIPELINE, SERVED_OUTBOX, SERVED_ANSWERS, SERVED_FIELDS };
 
-/* Replies as they come up. */
+/* The partition of a key's slot: as `partition_of` in slotlog/shared/slots.py. */
+static inline Py_ssize_t partition_of(unsigned int slot, Py_ssize_t partitions) { return (Py_ssize_t)slot * partitions / 16384; }
+
+/* What of a partition is served, borrowed; NULL: nothing, or it is no such tuple. */
+static inline PyObject *served_at(PyObject *served, Py_ssize_t partition)
+{
+    PyObject *one = partition < PyTuple_GET_SIZE(served) ? PyTuple_GET_ITEM(served, partition) : NULL;
+    return one != NULL && PyTuple_Check(one) && PyTuple_GET_SIZE(one) == SERVED_FIELDS ? one : NULL;
+}
+
+/* Replies as they come up, and the partition at hand. */
 typedef struct {
+    PyObject *served, *wall, *null;
+    Py_ssize_t partition; /* -1: none yet */
     Path *path;
-    PyObject *keys, *null;
+    PyObject *keys;
     int64_t latest_ms;
     char *data;
     Py_ssize_t size, room, hits;
 } Reader;
+int go_to(Reader *reader, PyObject *key); /* UNUSUAL: its partition is not served, or was left in the middle of a command */
 char *reserve(Reader *reader, Py_ssize_t more);
 int add_number(Reader *reader, char kind, int64_t number);
 PyObject *key_of(Reader *reader, PyObject *name);
+
+PyObject *read_elements(Reader *reader, int kind, PyObject *commands, Py_ssize_t from, PyObject *parts);
 
 /* listings.c */
 int answer_whole(Reader *reader, int kind, PyObject *command, PyObject *key);

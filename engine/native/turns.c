@@ -5,22 +5,21 @@
 
 #include "clients.h"
 
-static PyObject *name_append, *name_clear, *name_closing, *name_ended_reads, *name_extend, *name_flush, *name_is_held, *name_on_submitted,
+static PyObject *name_append, *name_clear, *name_closing, *name_ended_reads, *name_extend, *name_flush, *name_on_submitted,
     *name_owns_until, *name_schedule, *name_wall_ms, *name_waiting, *name_write;
 
 /* ------------------------------------------------------------------------------------------------------ the path itself */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *server, *stats, *accounting, *machine, *path, *pipeline, *outbox, *answers, *by_spelling, *plain_writes, *now_ms,
-        *monotonic, *encode3;
+    PyObject *server, *stats, *accounting, *served, *by_spelling, *plain_writes, *now_ms, *monotonic, *encode3;
     PyObject *count_max, *items_max; /* as take_data takes them */
     Py_ssize_t data_bytes_max, pending_replies_max, ahead_bytes, pending_events_max, pending_bytes_max, sent_bytes_max, mean_bytes_max,
         window_max;
     double run_seconds;
 } ClientPath;
 
-enum { REFERENCES = 15, REPLIES_MAX = 64 };
+enum { REFERENCES = 11, REPLIES_MAX = 64 };
 
 /* The monotonic clock that it was given, in seconds. */
 static int look_at_seconds(ClientPath *self, double *seconds)
@@ -133,13 +132,11 @@ static PyObject *find_read(ClientPath *self, PyObject *data, PyObject **command)
     return NULL;
 }
 
-/* Whether reads may be answered from memory, and not told of one by one. */
+/* Whether reads need not be told of one by one. */
 static int may_read(ClientPath *self)
 {
-    PyObject *slow = at(self->accounting, ACCOUNTING.slow_seconds), *held = PyObject_GetAttr(self->machine, name_is_held);
-    if (held == NULL) return FAILED;
-    Py_DECREF(held);
-    return held == Py_False && PyFloat_CheckExact(slow) && PyFloat_AS_DOUBLE(slow) >= self->run_seconds ? DONE : UNUSUAL;
+    PyObject *slow = at(self->accounting, ACCOUNTING.slow_seconds);
+    return PyFloat_CheckExact(slow) && PyFloat_AS_DOUBLE(slow) >= self->run_seconds ? DONE : UNUSUAL;
 }
 
 static int answer_read(ClientPath *self, PyObject *session, PyObject *plan, PyObject *command, Py_ssize_t size, double now)
@@ -154,7 +151,7 @@ static int answer_read(ClientPath *self, PyObject *session, PyObject *plan, PyOb
     double began = 0, ended = 0;
     if (commands != NULL && look_at_seconds(self, &began) == DONE) {
         PyList_SET_ITEM(commands, 0, Py_NewRef(command));
-        PyObject *given[] = {self->path, at(plan, PLAN.run_kind), commands, zero, wall,
+        PyObject *given[] = {self->served, at(plan, PLAN.run_kind), commands, zero, wall,
             at(session, SESSION.encode) == self->encode3 ? Py_True : Py_False, parts};
         result = read_run(NULL, given, 7);
     }
@@ -194,19 +191,47 @@ static int take_read(ClientPath *self, PyObject *session, PyObject *data, double
 
 /* --------------------------------------------------------------------------------------------------------------- writes */
 
-/* Whether so many writes may be queued as one lot of bytes can hold. */
+/* Whether so many writes of a client may be queued as one lot of bytes can hold. */
 static int may_write(ClientPath *self, PyObject *output)
 {
-    int64_t events, bytes, waiting;
+    int64_t waiting;
     Py_ssize_t places = length(at(output, OUTPUT.pending_replies));
     if (places < 0 || places > self->pending_replies_max || !as_int64(at(output, OUTPUT.pending_reply_bytes), &waiting) ||
-        waiting > self->ahead_bytes || !as_int64(at(self->answers, ANSWERS.pending_events), &events) ||
-        events > self->pending_events_max || !as_int64(at(self->answers, ANSWERS.pending_bytes), &bytes) ||
-        bytes > self->pending_bytes_max)
+        waiting > self->ahead_bytes)
         return PyErr_Occurred() ? FAILED : UNUSUAL;
-    PyObject *told = PyObject_GetAttr(self->pipeline, name_on_submitted);
+    return DONE;
+}
+
+/* Whether so many may be queued in a partition, and nobody is to be told of each. */
+static int may_queue(ClientPath *self, PyObject *one)
+{
+    PyObject *answers = PyTuple_GET_ITEM(one, SERVED_ANSWERS);
+    int64_t events, bytes;
+    if (!as_int64(at(answers, ANSWERS.pending_events), &events) || events > self->pending_events_max ||
+        !as_int64(at(answers, ANSWERS.pending_bytes), &bytes) || bytes > self->pending_bytes_max)
+        return PyErr_Occurred() ? FAILED : UNUSUAL;
+    PyObject *told = PyObject_GetAttr(PyTuple_GET_ITEM(one, SERVED_PIPELINE), name_on_submitted);
     Py_XDECREF(told);
     return told == NULL ? FAILED : told == Py_None ? DONE : UNUSUAL;
+}
+
+/* The partition of an item that `take_data` has made, as one that is served. */
+static PyObject *partition_at(ClientPath *self, PyObject *items, Py_ssize_t place)
+{
+    PyObject *entry = at(PyList_GET_ITEM(items, place), ITEM.entry);
+    return PyTuple_GET_ITEM(self->served, PyLong_AsSsize_t(PyTuple_GET_ITEM(entry, 0)));
+}
+
+static int may_queue_all(ClientPath *self, PyObject *items)
+{
+    PyObject *known = NULL;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); i++) {
+        PyObject *one = partition_at(self, items, i);
+        int done = one == known ? DONE : may_queue(self, one);
+        if (done != DONE) return done;
+        known = one;
+    }
+    return DONE;
 }
 
 static int extend(PyObject *deque, PyObject *items)
@@ -218,16 +243,42 @@ static int extend(PyObject *deque, PyObject *items)
 }
 
 /* As `WritePipeline.submit_all` where nobody wants to know. */
-static int submit(ClientPath *self, PyObject *items, Py_ssize_t bytes)
+static int submit(PyObject *one, PyObject *items, Py_ssize_t bytes)
 {
-    if (extend(at(self->outbox, OUTBOX.items), items) != DONE ||
-        add(self->answers, ANSWERS.pending_events, PyList_GET_SIZE(items)) != DONE ||
-        add(self->answers, ANSWERS.pending_bytes, bytes) != DONE)
+    PyObject *outbox = PyTuple_GET_ITEM(one, SERVED_OUTBOX), *answers = PyTuple_GET_ITEM(one, SERVED_ANSWERS);
+    if (extend(at(outbox, OUTBOX.items), items) != DONE || add(answers, ANSWERS.pending_events, PyList_GET_SIZE(items)) != DONE ||
+        add(answers, ANSWERS.pending_bytes, bytes) != DONE)
         return FAILED;
-    if (at(self->outbox, OUTBOX.scheduled) == Py_True) return DONE;
-    PyObject *scheduled = PyObject_CallMethodNoArgs(self->outbox, name_schedule);
+    if (at(outbox, OUTBOX.scheduled) == Py_True) return DONE;
+    PyObject *scheduled = PyObject_CallMethodNoArgs(outbox, name_schedule);
     Py_XDECREF(scheduled);
     return scheduled == NULL ? FAILED : DONE;
+}
+
+/* Items that follow each other, for one partition. */
+static int submit_some(PyObject *one, PyObject *items, Py_ssize_t from, Py_ssize_t end)
+{
+    PyObject *some = PyList_GetSlice(items, from, end);
+    int64_t size, bytes = 0;
+    for (Py_ssize_t i = from; some != NULL && i < end; i++)
+        if (as_int64(at(PyList_GET_ITEM(items, i), ITEM.size), &size)) bytes += size;
+    int done = some == NULL ? FAILED : submit(one, some, (Py_ssize_t)bytes);
+    Py_XDECREF(some);
+    return done;
+}
+
+static int submit_all(ClientPath *self, PyObject *items, Py_ssize_t bytes)
+{
+    Py_ssize_t count = PyList_GET_SIZE(items), from = 0;
+    if (PyTuple_GET_SIZE(self->served) == 1) return submit(PyTuple_GET_ITEM(self->served, 0), items, bytes);
+    while (from < count) {
+        PyObject *one = partition_at(self, items, from);
+        Py_ssize_t end = from + 1;
+        while (end < count && partition_at(self, items, end) == one) end++;
+        if (submit_some(one, items, from, end) != DONE) return FAILED;
+        from = end;
+    }
+    return DONE;
 }
 
 /* How many bytes were taken; 0: nothing is usual, -1: an error. */
@@ -236,21 +287,21 @@ static Py_ssize_t take_writes_of(ClientPath *self, PyObject *session, PyObject *
     PyObject *output = at(session, SESSION.output), *items, *wall = NULL;
     int may = may_write(self, output);
     if (may != DONE) return may == FAILED ? -1 : 0;
-    PyObject *given[] = {data, self->plain_writes, session, self->count_max, self->items_max};
-    PyObject *result = take_data(NULL, given, 5);
+    PyObject *given[] = {data, self->plain_writes, session, self->count_max, self->items_max, self->served};
+    PyObject *result = take_data(NULL, given, 6);
     if (result == NULL) return -1;
     items = PyTuple_GET_ITEM(result, 0);
     Py_ssize_t count = PyList_GET_SIZE(items), taken = PyLong_AsSsize_t(PyTuple_GET_ITEM(result, 1));
     Py_ssize_t bytes = PyLong_AsSsize_t(PyTuple_GET_ITEM(result, 2));
-    int done = UNUSUAL;
-    if (count) {
+    int done = count ? may_queue_all(self, items) : UNUSUAL;
+    if (done == DONE) {
         done = look_at_clock(self, &wall);
         Py_XDECREF(wall);
         if (done == DONE && length(at(output, OUTPUT.pending_replies)) == 0) done = set_seconds(output, OUTPUT.waiting_since, now);
         if (done == DONE) done = count_bytes(self, session, taken, count, taken == PyBytes_GET_SIZE(data), now);
         if (done == DONE) done = extend(at(output, OUTPUT.pending_replies), items);
         if (done == DONE) put_new(session, SESSION.last_command, at(PyList_GET_ITEM(items, count - 1), ITEM.name));
-        if (done == DONE) done = submit(self, items, bytes);
+        if (done == DONE) done = submit_all(self, items, bytes);
     }
     Py_DECREF(result);
     return done == FAILED ? -1 : done == DONE ? taken : 0;
@@ -377,20 +428,33 @@ static void client_path_dealloc(ClientPath *self)
     Py_TYPE(self)->tp_free(self);
 }
 
+/* Whether it has of each partition nothing or what this path needs. */
+static int are_served(PyObject *served)
+{
+    if (!PyTuple_CheckExact(served) || !PyTuple_GET_SIZE(served)) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(served); i++) {
+        PyObject *one = served_at(served, i);
+        if (one == NULL && PyTuple_GET_ITEM(served, i) != Py_None) return 0;
+        if (one != NULL && (Py_TYPE(PyTuple_GET_ITEM(one, SERVED_PATH)) != &PathType || !is_type(PyTuple_GET_ITEM(one, SERVED_OUTBOX), OUTBOXES) ||
+                               !is_type(PyTuple_GET_ITEM(one, SERVED_ANSWERS), ANSWERED)))
+            return 0;
+    }
+    return 1;
+}
+
 static PyObject *client_path_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *words[] = {"server", "stats", "accounting", "machine", "path", "pipeline", "outbox", "answers", "by_spelling",
-        "plain_writes", "now_ms", "monotonic", "encode3", "count_max", "items_max", "data_bytes_max", "pending_replies_max", "ahead_bytes",
+    static char *words[] = {"server", "stats", "accounting", "served", "by_spelling", "plain_writes", "now_ms", "monotonic", "encode3", "count_max", "items_max", "data_bytes_max", "pending_replies_max", "ahead_bytes",
         "pending_events_max", "pending_bytes_max", "sent_bytes_max", "mean_bytes_max", "window_max", "run_seconds", NULL};
     PyObject *given[REFERENCES];
     Py_ssize_t limits[8];
     double run_seconds;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOOOOOnnnnnnnnd", words, &given[0], &given[1], &given[2], &given[3],
-            &given[4], &given[5], &given[6], &given[7], &given[8], &given[9], &given[10], &given[11], &given[12], &given[13], &given[14],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOnnnnnnnnd", words, &given[0], &given[1], &given[2], &given[3],
+            &given[4], &given[5], &given[6], &given[7], &given[8], &given[9], &given[10],
             &limits[0], &limits[1], &limits[2], &limits[3], &limits[4], &limits[5], &limits[6], &limits[7], &run_seconds))
         return NULL;
-    if (!is_type(given[1], STATISTICS) || !is_type(given[2], ACCOUNTS) || Py_TYPE(given[4]) != &PathType || !is_type(given[6], OUTBOXES) ||
-        !is_type(given[7], ANSWERED) || !is_dict(given[8]) || !is_dict(given[9]) || !PyLong_CheckExact(given[13])) {
+    if (!is_type(given[1], STATISTICS) || !is_type(given[2], ACCOUNTS) || !are_served(given[3]) || !is_dict(given[4]) ||
+        !is_dict(given[5]) || !PyLong_CheckExact(given[9])) {
         PyErr_SetString(PyExc_TypeError, "other types than configure_clients was told of");
         return NULL;
     }
@@ -428,7 +492,7 @@ int init_turns(void)
         PyObject **to;
         const char *name;
     } const names[] = {{&name_append, "append"}, {&name_clear, "clear"}, {&name_closing, "is_closing"}, {&name_ended_reads, "ended_reads"},
-        {&name_extend, "extend"}, {&name_flush, "flush"}, {&name_is_held, "is_held"}, {&name_on_submitted, "on_submitted"},
+        {&name_extend, "extend"}, {&name_flush, "flush"}, {&name_on_submitted, "on_submitted"},
         {&name_owns_until, "owns_until"}, {&name_schedule, "schedule"}, {&name_wall_ms, "wall_ms"},
         {&name_waiting, "get_write_buffer_size"}, {&name_write, "write"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -40,7 +40,7 @@ class Plan:
         waiting: how it is run when it is to wait; None: it never is.
         counted: the plan that has the counters: itself, or that of which it is the reading or waiting form.
         returns_data: its reply may be large.
-        is_general: a read that never takes the fast path.
+        is_general: a read that never takes the fast path; so has `first_key` -1 a write.
         run_kind: of `engine.native.READS`; -1: it is none of them.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
@@ -147,17 +147,22 @@ PlainWrite = tuple[Plan, bytes, bytes, int, int, int]
 class Plans:
     """All commands.
 
+    Args:
+        clustered: there are several partitions.
+
     Attributes:
         by_name: those that there are.
         by_spelling: for the hot path: upper case and what clients have sent so far.
         plain_writes: of these the writes with one key whose reply is small.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clustered: bool = False) -> None:
         self.by_name: dict[bytes, Plan] = {}
         for name, spec in SPECS.items():
             if not spec.internal and name not in SERVER_SPECS:
                 plan = self.by_name[name] = Plan(name, CommandKind.WRITE if spec.write else CommandKind.READ, spec)
+                if clustered and (spec.keyless or spec.standalone or spec.patterns is not None):
+                    plan.is_general, plan.first_key = True, -1
                 if spec.only_reads is not None:
                     plan.reading = Plan(name, CommandKind.READ, _reading(spec))
                     plan.reading.counted = plan

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    from engine.apply.machine import Machine
     from resp.catalog.plans import Plans
+    from resp.clients.served import Served
     from resp.statistics.accounting import Accounting
     from resp.statistics.stats import Stats
-    from resp.writes.write_pipeline import WritePipeline
     from slotlog.clock import ReadClock
 
 _ITEMS_BYTES: Final = 1024 * 1024
@@ -30,9 +29,10 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 
 class CountingServer(Protocol):
-    """The counters of a server's commands, and its read clock; `Shared` says more of each."""
+    """The counters of a server's commands, its partitions, and its read clock; `Shared` says more of each."""
 
     hot: ModuleType | None
+    served: tuple[Served | None, ...]
     plans: Plans
     stats: Stats
     accounting: Accounting
@@ -40,7 +40,7 @@ class CountingServer(Protocol):
 
 
 class ClientPath(Protocol[S_contra]):
-    """One server's, as long as it has the same machine. What is not usual it leaves to Python, untouched."""
+    """One server's. What is not usual it leaves to Python, untouched."""
 
     def take(self, session: S_contra, data: bytes, /) -> int:
         """Run what is usual at the beginning of what a client has sent; returns how many bytes that are."""
@@ -51,19 +51,15 @@ class ClientPath(Protocol[S_contra]):
         ...
 
 
-def client_path(server: CountingServer, machine: Machine, pipeline: WritePipeline) -> ClientPath[Any] | None:
-    """That of a server whose one partition this is; None: Python alone does it."""
-    if server.hot is None or machine.hot_path is None:
+def client_path(server: CountingServer) -> ClientPath[Any] | None:
+    """That of a server, as long as it serves the same partitions; None: Python alone does it."""
+    if server.hot is None or not server.served or any(one and one.hot_path is None for one in server.served):
         return None
     path: ClientPath[Any] = server.hot.ClientPath(
         server=server,
         stats=server.stats,
         accounting=server.accounting,
-        machine=machine,
-        path=machine.hot_path,
-        pipeline=pipeline,
-        outbox=pipeline.local_writes.outbox,
-        answers=pipeline.answers,
+        served=server.served,
         by_spelling=server.plans.by_spelling,
         plain_writes=server.plans.plain_writes,
         now_ms=server.read_clock.now_ms,

@@ -242,7 +242,7 @@ class Session:
             and (self.tracking is None or not self.tracking.looks_at_commands)
             and (self.protocol == 3 or not self.is_subscriber)
             and not self.is_held
-            and self.server.evaluate is not None
+            and bool(self.server.served)
         )
 
     def use_protocol(self, protocol: Literal[2, 3]) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from engine import native
-from engine.apply.machine import Machine
 from engine.apply.script_calls import ScriptCalls
 from engine.commands.registry import Spec
 from engine.errors import CommandError, DueError
 from engine.values.replies import Reply
 from ingest.applying.slicing.slices import Slices
-from ingest.reporting.observer import Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
 from resp.acl.script_denials import tell_reader
@@ -25,6 +22,7 @@ from resp.blocking.pause import Pause
 from resp.catalog.plans import Plans
 from resp.clients.client_path import ClientPath, client_path
 from resp.clients.known_scripts import KnownScripts
+from resp.clients.served import Served, served_of
 from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
 from resp.cluster.sentinel import Sentinel
@@ -108,9 +106,8 @@ class Shared(Generic[S]):
         leaving: those of partitions that were given up, until their last writes are answered.
         ready: sessions that have something to be sent, in the order in which it came up.
         slices: in which commands run; those of the partitions.
-        evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
+        served: by partition, those into which commands may take the short way; empty: none may.
         hot: the part of the way of commands that is in C; None: it goes by Python alone.
-        runs_of: the one machine, where reads may be answered from memory; None: while `evaluate` is None.
         client_path: takes what is usual of their bytes, and sends replies, in C; None: not now, or not at all.
         wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
         accounting: is told how each command ended.
@@ -135,7 +132,7 @@ class Shared(Generic[S]):
         self.has_lapsed = False
         self.ready: dict[S, None] = {}
         self.slices = Slices()
-        self.plans, self.stats = Plans(), Stats()
+        self.plans, self.stats = Plans(clustered=self.clustered), Stats()
         self.pubsub = PubSub()
         self.monitors, self.slowlog, self.latency = Monitors(self._monitor), SlowLog(), Latency()
         self.accounting = Accounting(self.plans, self.config, self.stats, self.slowlog, self.latency)
@@ -154,8 +151,7 @@ class Shared(Generic[S]):
         self.sentinel = Sentinel(self, settings.master_name)
         self.holding = Holding(self)
         self.active_expire = True
-        self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
-        self.runs_of: Machine | None = None
+        self.served: tuple[Served | None, ...] = ()
         self.client_path: ClientPath[S] | None = None
         self.hot = native.chosen()
         self._crowd: dict[S, None] = {}
@@ -181,14 +177,9 @@ class Shared(Generic[S]):
 
     def refresh(self) -> None:
         """A partition, or a user's rights, changed: which commands may take the short way is to be found out anew."""
-        self.evaluate = self.runs_of = self.client_path = None
         held = self.pause.is_on or self.monitors.any or self.shortage.is_on
-        if not (held or self.clustered) and len(self.pipelines) == 1:
-            pipeline = self.pipelines[0]
-            if pipeline.refusal(write=True) is None and pipeline.owned.condition is Condition.RUNNING:
-                self.runs_of = pipeline.machine
-                self.evaluate = self.runs_of.evaluate
-                self.client_path = client_path(self, self.runs_of, pipeline)
+        self.served = () if held else served_of(self.pipelines, self.partitions)
+        self.client_path = client_path(self)
         for session in self.sessions.values():
             session.refresh()
 
@@ -258,6 +249,14 @@ class Shared(Generic[S]):
         if owner is None or owner == self.cluster.me.address:  # a group has given it to this worker a moment ago
             raise CommandError("CLUSTERDOWN Hash slot not served")
         raise CommandError(f"MOVED {number} {owner[0]}:{owner[1]}")
+
+    def served_at(self, keys: list[bytes]) -> Served | None:
+        """The partition of these keys in a cluster; None: they have no slot in common, or it takes no short way."""
+        numbers = set(map(slot, keys))
+        if len(numbers) != 1:
+            return None
+        (number,) = numbers
+        return self.served[partition_of(number, self.partitions)]
 
     def reader_of(self, session: S, keys: list[bytes]) -> WritePipeline:
         """The partition of these keys for a session's read: one that is followed here, too, where it allows that.

@@ -164,7 +164,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
 
 def _loading(session: Session) -> CommandError | None:
     """The error of a command that needs no partition while the server loads: clients PING to learn when it is ready."""
-    if session.server.evaluate is not None:  # there is one partition, and it takes all
+    if session.server.served and not session.server.clustered:  # there is one partition, and it takes all
         return None
     if session.server.is_standby and not session.server.replicas:
         return WAITS_FOR_GROUP

@@ -1,4 +1,4 @@
-"""The fast path of a plain session's reads and writes on a server that has one partition.
+"""The fast path of a plain session's reads and writes.
 
 Plain is a session that may do everything, outside of MULTI, while nobody listens with MONITOR (`Session.refresh`). What
 is not plain in a command itself (a wrong number of arguments, an error, a key that is due) goes the general way of
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from greenlet import GreenletExit
 
+from engine.errors import CommandError
 from resp.catalog.plans import CommandKind, Plan
 from resp.clients.output import FLUSH_BYTES
 from resp.clients.running.pending_reply import PendingReply
 from resp.wire.encode import encode3
 from resp.writes.items import make_entry, pack_arguments
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
-from slotlog.shared.slots import slot
+from slotlog.shared.slots import partition_of, slot
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
@@ -41,11 +42,19 @@ def take(session: Session, command: list[bytes]) -> bool:
 def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     """The short way of a read; False: it takes the general way."""
     server, args, spec = session.server, command[1:], plan.spec
-    evaluate = server.evaluate
-    if evaluate is None or spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
+    if spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
         return False
     if plan.is_general:  # a script's errors are its own, so it would run once more; and XREAD may wait
         return False
+    served = server.served[0]
+    if server.clustered:
+        try:
+            served = server.served_at(spec.keys(args))
+        except CommandError:
+            return False
+    if served is None:
+        return False
+    evaluate = served.machine.evaluate
     session.last_command = plan.name  # first: whoever looks for a command that takes long finds it in CLIENT LIST
     began = perf_counter()
     try:
@@ -74,12 +83,12 @@ def read_run(session: Session, plan: Plan, commands: list[list[bytes]], at: int)
         The place of the first command that it does not answer; that one takes another way.
     """
     server = session.server
-    accounting, output, machine = server.accounting, session.output, server.runs_of
-    run = None if machine is None else machine.read_run
-    if run is None or session.db or not accounting.takes_runs:
+    accounting, output, hot = server.accounting, session.output, server.hot
+    if hot is None or session.db or not accounting.takes_runs:
         return at
     began = perf_counter()
-    end, hits, size = run(plan.run_kind, commands, at, server.wall_ms, session.encode is encode3, output.parts)
+    is_resp3 = session.encode is encode3
+    end, hits, size = hot.read_run(server.served, plan.run_kind, commands, at, server.wall_ms, is_resp3, output.parts)
     if end > at:
         ended = perf_counter()
         session.last_command = plan.name
@@ -93,7 +102,7 @@ def read_run(session: Session, plan: Plan, commands: list[list[bytes]], at: int)
 
 
 def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) -> int:
-    """The short way of the write at `at`, and of those behind it by the same name; each has one key.
+    """The short way of the write at `at`, and of those behind it by the same name; each has one key, in one partition.
 
     What holds for all of them is asked once. Measured with `check_entries` for all records of an append: 2,900 less of
     79,800 instructions of a SET by 16, those of the log and the engine included.
@@ -101,8 +110,14 @@ def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) ->
     Returns:
         The place of the first command that it does not take; that one takes the general way.
     """
-    output, pipeline = session.output, session.server.pipelines[0]
-    pending_replies, answers = output.pending_replies, pipeline.answers
+    server, output = session.server, session.output
+    served = server.served[0]
+    if server.clustered:
+        key = commands[at][plan.first_key + 1 : plan.first_key + 2]
+        served = server.served_at(key) if key else None
+    if served is None:
+        return at
+    pipeline, answers, pending_replies = served.pipeline, served.answers, output.pending_replies
     if session.db or answers.crowded or output.is_full:
         return at
     end = len(commands)
@@ -111,12 +126,12 @@ def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) ->
     if plan.returns_data:
         end = min(end, at + output.window.commands - len(pending_replies))
     free_bytes = answers.free_bytes
-    hot = session.server.hot
-    if hot is None:
-        items, left = items_of(session, plan, commands, at, end, free_bytes)
+    place = pipeline.partition, server.partitions
+    if server.hot is None:
+        items, left = items_of(session, plan, commands, at, end, free_bytes, *place)
     else:
         of_plan = plan.name, plan.event_head, plan.first_key, plan.arguments_min, plan.arguments_max
-        items, left = hot.take_writes(commands, at, end, session, plan, *of_plan, free_bytes)
+        items, left = server.hot.take_writes(commands, at, end, session, plan, *of_plan, free_bytes, *place)
     if items:
         pending_replies.extend(items)
         pipeline.submit_all(items, free_bytes - left)
@@ -125,9 +140,16 @@ def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) ->
 
 
 def items_of(
-    session: Session, plan: Plan, commands: list[list[bytes]], at: int, end: int, free_bytes: int
+    session: Session,
+    plan: Plan,
+    commands: list[list[bytes]],
+    at: int,
+    end: int,
+    free_bytes: int,
+    partition: int,
+    partitions: int,
 ) -> tuple[list[PendingReply], int]:
-    """Items of the writes from `at` on by one name, up to `end` or one that takes the general way.
+    """Items of the writes from `at` on by one name, up to `end`, one in another partition, or of the general way.
 
     The part in C (`take_writes`) does the same.
 
@@ -145,7 +167,10 @@ def items_of(
         value = head + pack_arguments(args)
         if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
             break
-        entry = make_entry((0, slot(args[first]).to_bytes(2, "big"), value, None, ()))
+        number = slot(args[first])
+        if partition_of(number, partitions) != partition:
+            break
+        entry = make_entry((partition, number.to_bytes(2, "big"), value, None, ()))
         pending = PendingReply(session, plan, plan.name, args, command, entry)
         items.append(pending)
         free_bytes -= pending.size

@@ -25,7 +25,7 @@ from engine.model import HASH, LIST, SET, TYPE_NAMES
 from engine.native import READS
 from resp.wire.encode import encode2, encode3
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, apply, new_store, send, shape
-from tests.engine.native.twins import KEY_CACHE_BYTES, part_in_c, running
+from tests.engine.native.twins import KEY_CACHE_BYTES, part_in_c, reader_of, running
 from tests.engine.workload import FIELDS, random_records
 
 pytestmark = pytest.mark.layout(DEFAULT_LAYOUT)
@@ -124,8 +124,7 @@ class Twins:
         resp3 = self.random.random() < 0.5
         wall_ms = self.native.clock_ms + self.random.choice([0, 0, 2])
         parts: list[bytes] = []
-        run = self.native.read_run
-        assert run is not None
+        run = reader_of(self.native)
         end, hits, _ = run(READS[words[0]], [words], 0, wall_ms, resp3, parts)
         if not end:
             return
@@ -241,10 +240,9 @@ def whole(machine: Machine, *words: str, resp3: bool = False) -> bytes | None:
     """What C says, at the second time; None: it leaves it."""
     command = [word.encode() for word in words]
     parts: list[bytes] = []
-    assert machine.read_run is not None
     for _ in range(2):
         parts.clear()
-        machine.read_run(READS[command[0]], [command], 0, 0, resp3, parts)
+        reader_of(machine)(READS[command[0]], [command], 0, 0, resp3, parts)
     return parts[0] if parts else None
 
 

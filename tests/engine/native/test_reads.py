@@ -19,7 +19,7 @@ from engine.native import READS
 from engine.values.replies import Reply
 from resp.wire.encode import encode2, encode3
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, new_store
-from tests.engine.native.twins import CountingStore, machine_of, running
+from tests.engine.native.twins import CountingStore, machine_of, reader_of, running
 
 _SIZE: Final = 3000  # members, so that there are several groups
 _BOUNDS: Final = [
@@ -61,8 +61,7 @@ class Sender:
         """Whether C answers it, what it says, and what Python says: bytes and whether it is a hit."""
         command = [word.encode() for word in words]
         parts: list[bytes] = []
-        run = self.machine.read_run
-        assert run is not None
+        run = reader_of(self.machine)
         end, hits, size = run(READS[command[0]], [command], 0, wall_ms, resp3, parts)
         said = b"".join(parts), hits
         assert size == len(said[0])
@@ -250,8 +249,7 @@ def test_what_is_unusual_is_left(sender: Sender) -> None:
 
 def test_a_run_ends_where_it_is_unusual(sender: Sender) -> None:
     """Several reads in one call: those up to the first that is left, 64 at most, by the spelling of the first one."""
-    run = sender.machine.read_run
-    assert run is not None
+    run = reader_of(sender.machine)
     for field, expected in ((b"m1", 64), (b"m2", 64)):
         parts: list[bytes] = []
         assert expected == run(1, [[b"HGET", b"h", field]] * 70, 0, 0, False, parts)[0]
@@ -263,6 +261,51 @@ def test_a_run_ends_where_it_is_unusual(sender: Sender) -> None:
     assert (0, 0, 0) == run(99, commands, 0, 0, False, [])
 
 
+def test_reads_of_several_partitions(sender: Sender) -> None:
+    """Each command is answered by the partition of its key, up to one that is not served or left in the middle."""
+    other = Sender()
+    for machine in (sender, other):
+        machine("HSET", "{b}h", "f", "first" if machine is sender else "second")  # slot 3300
+        machine("HSET", "{a}h", "f", "first" if machine is sender else "second")  # slot 15495
+        for field in ("{b}h", "{a}h"):
+            machine.both("HGET", field, "f")
+    commands = [[b"HGET", b"{a}h", b"f"], [b"HGET", b"{b}h", b"f"], [b"HGET", b"{a}h", b"f"]]
+    parts: list[bytes] = []
+
+    assert (3, 3, 35) == reader_of(sender.machine, other.machine)(1, commands, 0, 0, False, parts)
+    assert [b"$6\r\nsecond\r\n$5\r\nfirst\r\n$6\r\nsecond\r\n"] == parts
+    assert 1 == reader_of(None, other.machine)(1, commands, 0, 0, False, [])[0]
+    assert 0 == reader_of(sender.machine, None)(1, commands, 0, 0, False, [])[0]
+    sender.machine.is_held = True
+    assert 1 == reader_of(sender.machine, other.machine)(1, commands, 0, 0, False, [])[0]
+    sender.machine.is_held = False
+
+
+def test_strings_of_several_partitions(sender: Sender) -> None:
+    """As of elements."""
+    other = Sender()
+    sender("SET", "b", "first")  # slot 3300
+    other("SET", "a", "second")  # slot 15495
+    commands = [[b"GET", b"b"], [b"GET", b"a"], [b"GET", b"b"]]
+    parts: list[bytes] = []
+
+    assert (3, 3, 34) == reader_of(sender.machine, other.machine)(0, commands, 0, 0, False, parts)
+    assert [b"$5\r\nfirst\r\n$6\r\nsecond\r\n$5\r\nfirst\r\n"] == parts
+    assert 1 == reader_of(sender.machine, None)(0, commands, 0, 0, False, [])[0]
+
+
+def test_keys_of_several_slots_are_left(sender: Sender) -> None:
+    """In a cluster SINTER answers CROSSSLOT then, which is Python's to say."""
+    for name in ("{b}1", "{b}2", "{f}"):  # slots 3300 and 3168: one partition
+        sender("SADD", name, "m")
+        sender.both("SMEMBERS", name)
+    one, two = reader_of(sender.machine), reader_of(sender.machine, sender.machine)
+
+    assert 1 == one(11, [[b"SINTER", b"{b}1", b"{f}"]], 0, 0, False, [])[0]
+    assert 0 == two(11, [[b"SINTER", b"{b}1", b"{f}"]], 0, 0, False, [])[0]
+    assert 1 == two(11, [[b"SINTER", b"{b}1", b"{b}2"]], 0, 0, False, [])[0]
+
+
 def test_a_failing_store_is_left_to_python() -> None:
     """A read that fails is none of its replies: what Python says of it is the store's own error."""
     store = CountingStore()
@@ -272,8 +315,7 @@ def test_a_failing_store_is_left_to_python() -> None:
     machine.commit(FINGERPRINT)
     again = machine_of(store, natively=True)  # which keeps nothing of the hash in memory
     assert again.evaluate(SPECS[b"HGET"], [b"h", b"f"], 0) == b"v"
-    run = again.read_run
-    assert run is not None
+    run = reader_of(again)
     store.fails_at = len(store.reads) + 1
 
     assert (0, 0, 0) == run(1, [[b"HGET", b"h", b"g"]], 0, 0, False, [])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -55,6 +56,16 @@ def running(*, natively: bool) -> Iterator[None]:
         yield
     finally:
         native.choose(native=before)
+
+
+ReadRun = Callable[[int, list[list[bytes]], int, int, bool, list[bytes]], tuple[int, int, int]]
+"""Takes the kind of a read, commands, the place of the first, a wall clock, whether to speak RESP3, and the replies."""
+
+
+def reader_of(*machines: Machine | None) -> ReadRun:
+    """`read_run` of a server that has these partitions; None: it does not serve that one."""
+    served = [None if machine is None else (machine, machine.hot_path, None, None, None) for machine in machines]
+    return partial(part_in_c().read_run, tuple(served))
 
 
 def part_in_c() -> ModuleType:

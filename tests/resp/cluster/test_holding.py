@@ -30,6 +30,7 @@ async def _between(tmp_path: Path, seconds: float) -> AsyncIterator[tuple[Live, 
     async with serving(tmp_path, partitions=2, settings={"hold_seconds": seconds}) as live:
         server = live.server
         owned = server.pipelines.pop(1).owned
+        server.refresh()
         owned.begin_serving_nobody()
         me = server.cluster.me.address
         server.follow(ClusterMap.of_group(2, me, {0: me, 1: me}, []))
@@ -88,6 +89,7 @@ async def test_a_transaction_waits_as_well(tmp_path: Path) -> None:
         await _take(live, owned)
         assert _QUEUED == await queued
         live.server.pipelines.pop(1)
+        live.server.refresh()
         owned.begin_serving_nobody()
         done = asyncio.create_task(client.call("EXEC"))
         await until(lambda: live.server.holding.count == 1)

@@ -25,6 +25,7 @@ async def _following(tmp_path: Path) -> AsyncIterator[Live]:
         server = live.server
         me = server.cluster.me.address
         owned = server.pipelines.pop(1).owned
+        server.refresh()
         owned.begin_serving_nobody()
         replica = "127.0.0.1", server.replica_port
         server.follow(ClusterMap.of_group(2, me, {0: me, 1: _OWNER}, [_OWNER], {1: [me]}, {me: replica}))

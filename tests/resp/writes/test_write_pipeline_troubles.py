@@ -236,7 +236,9 @@ async def test_loading_until_the_log_is_applied(tmp_path: Path) -> None:
         await until(lambda: write_pipeline.machine.next_offset == 2501)
         late = await pipeline(client, "GET n", "INCR n", "GET a")
 
-        assert live.server.evaluate == write_pipeline.machine.evaluate
+        (served,) = live.server.served
+        assert served is not None
+        assert served.machine is write_pipeline.machine
     loading = ErrorReply(b"LOADING slotlog is applying its log")
     assert [loading] * 3 == early
     assert [b"2500", 2501, b"1"] == late

@@ -49,10 +49,10 @@ class _Connected:
 
 
 @asynccontextmanager
-async def connected(directory: Path) -> AsyncIterator[_Connected]:
-    """A client that has written and read, so that all is usual."""
+async def connected(directory: Path, partitions: int = 1) -> AsyncIterator[_Connected]:
+    """A client that has written and read, so that all is usual; its key is in partition 0."""
     with running(natively=True):
-        async with serving(directory / "log", cleans=False) as live:
+        async with serving(directory / "log", cleans=False, partitions=partitions) as live:
             client = await live.client()
             for _ in range(20):  # its window opens by doubling
                 await client.call("SET", "k", "v")
@@ -81,7 +81,7 @@ _EITHER: Final[dict[str, Callable[[_Connected], None]]] = {
 _READ: Final[dict[str, Callable[[_Connected], None]]] = {
     "behind a write": lambda client: client.output.pending_replies.append(Filled(b"+OK\r\n")),
     "replies wait": lambda client: client.output.parts.append(b"+OK\r\n"),
-    "a machine left in the middle": lambda client: setattr(client.server.runs_of, "is_held", True),
+    "a machine left in the middle": lambda client: setattr(client.server.pipelines[0].machine, "is_held", True),
     "each read may be slow": lambda client: setattr(client.server.accounting, "_slow_seconds", 0.0009),
 }
 _WRITE: Final[dict[str, Callable[[_Connected], None]]] = {
@@ -92,12 +92,13 @@ _WRITE: Final[dict[str, Callable[[_Connected], None]]] = {
 }
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize(
     ("data", "why"), [*((GET, why) for why in (*_EITHER, *_READ)), *((SET, why) for why in (*_EITHER, *_WRITE))]
 )
-async def test_a_command_is_left(tmp_path: Path, data: bytes, why: str) -> None:
+async def test_a_command_is_left(tmp_path: Path, data: bytes, why: str, partitions: int) -> None:
     """Whatever is not usual with its client or server: nothing is counted, and it is neither answered nor queued."""
-    async with connected(tmp_path) as client:
+    async with connected(tmp_path, partitions) as client:
         (_EITHER | _READ | _WRITE)[why](client)
         before = client.counted()
 
@@ -125,6 +126,35 @@ async def test_other_bytes_are_left(tmp_path: Path, data: bytes) -> None:
         before = client.counted()
 
         assert (0, before) == (client.path.take(client.session, data), client.counted())
+
+
+async def test_writes_are_left_where_any_partition_is_not_usual(tmp_path: Path) -> None:
+    """A lot of bytes with writes to several partitions is Python's as a whole if one of these has much to do."""
+    data = request([b"SET", b"k", b"v"]) + request([b"SET", b"b", b"v"])  # slots 7629 and 3300 of partition 0, 1 of 2
+    data += request([b"SET", b"a", b"v"])  # slot 15495
+    async with connected(tmp_path, 2) as client:
+        other = client.server.pipelines[1].answers
+        other.pending_events = PENDING_EVENTS_MAX
+        before = client.counted()
+
+        assert (0, before) == (client.path.take(client.session, data), client.counted())
+        other.pending_events = 0
+        assert len(data) == client.path.take(client.session, data)
+        assert (2, 1) == (client.answers.pending_events, other.pending_events)
+        assert client.answers.pending_bytes == 2 * other.pending_bytes
+
+
+async def test_a_partition_that_is_not_served_is_left(tmp_path: Path) -> None:
+    """What is before its first command is taken; MOVED is Python's to say."""
+    at_hand, elsewhere = request([b"SET", b"k", b"v"]), request([b"SET", b"a", b"v"])
+    async with connected(tmp_path, 2) as client:
+        client.server.pipelines.pop(1)
+        client.server.refresh()
+        client.path = client.server.client_path
+
+        assert len(at_hand) == client.path.take(client.session, at_hand + elsewhere)
+        assert 0 == client.path.take(client.session, elsewhere)
+        assert 0 == client.path.take(client.session, request([b"GET", b"a"]))
 
 
 async def test_more_than_a_lot_is_left(tmp_path: Path) -> None:

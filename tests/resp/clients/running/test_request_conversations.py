@@ -44,6 +44,12 @@ def _lot(draws: random.Random, client: int) -> list[list[str]]:
                 *[
                     ["DEL", key],
                     ["MGET", key, n],
+                    ["SADD", f"{{{client}}}s", key],
+                    ["SINTER", f"{{{client}}}s", f"{{{client}}}s"],
+                    ["SINTER", f"{{{client}}}s", key],
+                    ["SORT_RO", pushed, "ALPHA"],
+                    ["SORT", pushed, "BY", "w_*"],
+                    ["DBSIZE"],
                     ["PING"],
                     ["NOPE"],
                     ["SET", key, "w", "GET"],
@@ -126,23 +132,33 @@ async def _converse(live: Live, seed: int) -> list[object]:
     stats = server.stats
     counts = stats.keyspace_hits, stats.keyspace_misses, stats.errors, stats.net_output_bytes, stats.net_input_bytes
     histograms = [sum(plan.calls_by_digits) for plan in server.plans.by_name.values() if plan.calls]
-    events = sorted(map(repr, await live.events()))  # which client's are first is chance
+    events = [
+        sorted(map(repr, await live.events(partition)))  # which client's are first is chance
+        for partition in server.pipelines
+    ]
     return [said, plans, tails, rest, waiting, counts, histograms, len(server.slowlog), events]
 
 
-@pytest.mark.parametrize("slower_than", ["10000000", "0"])
-async def test_conversations_are_the_same(tmp_path: Path, slower_than: str) -> None:
-    """Replies, their order, what INFO counts, what SLOWLOG keeps, and the events in the log."""
+@pytest.mark.parametrize(
+    ("slower_than", "partitions", "own"),
+    [("10000000", 1, None), ("0", 1, None), ("10000000", 3, None), ("0", 3, None), ("10000000", 5, [1, 3, 4])],
+)
+async def test_conversations_are_the_same(
+    tmp_path: Path, slower_than: str, partitions: int, own: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies, their order, what INFO counts, what SLOWLOG keeps, and the events in the log; so by the general way."""
     told = []
-    for natively in (False, True):
-        with running(natively=natively):
-            async with serving(
-                tmp_path / str(natively), slowlog_log_slower_than=slower_than, slowlog_max_len="100000"
-            ) as live:
+    config: Any = {"slowlog_log_slower_than": slower_than, "slowlog_max_len": "100000"}
+    for way in ("general", "Python", "C"):
+        with running(natively=way == "C"), monkeypatch.context() as patch:
+            if way == "general":
+                patch.setattr(shared, "served_of", lambda *_: ())
+            async with serving(tmp_path / way, partitions=partitions, own=own, **config) as live:
                 told.append(await _converse(live, 7))
 
-    for alone, here in zip(*told, strict=True):
+    for general, alone, here in zip(*told, strict=True):
         assert alone == here
+        assert alone == general
 
 
 class _Counted:
@@ -165,13 +181,14 @@ class _Counted:
         return count
 
 
-async def test_conversations_go_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("partitions", [1, 3])
+async def test_conversations_go_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int) -> None:
     """These conversations would show what it does wrong: it takes some of each kind of command."""
     taken: list[tuple[bytes, int]] = []
     monkeypatch.setattr(_Counted, "taken", taken)
     monkeypatch.setattr(shared, "client_path", lambda *given: _Counted(path) if (path := client_path(*given)) else None)
     with running(natively=True):
-        async with serving(tmp_path / "log") as live:
+        async with serving(tmp_path / "log", partitions=partitions) as live:
             await _converse(live, 7)
 
     whole = [data for data, count in taken if count == len(data)]

@@ -30,8 +30,9 @@ from resp.writes import groups
 from resp.writes.items import Item
 from slotlog.log import RecordPosition
 from slotlog.shared.limits import RECORD_BYTES_MAX
+from slotlog.shared.slots import partition_of, slot, slot_range
 from tests.engine.harness import NOW_MS, new_store, open_machine
-from tests.engine.native.twins import part_in_c, running
+from tests.engine.native.twins import part_in_c, reader_of, running
 from tests.real.oracle import request
 from tests.resp.harness import replies, serving
 
@@ -66,12 +67,14 @@ def hot() -> Any:
     return module
 
 
-def taken(name: bytes, commands: list[Any], at: int, end: int, free_bytes: int) -> tuple[Any, Any]:
+def taken(
+    name: bytes, commands: list[Any], at: int, end: int, free_bytes: int, place: tuple[int, int] = (0, 1)
+) -> tuple[Any, Any]:
     """What Python and C make of writes: items, and what is left of the free bytes."""
     plan, client = _PLANS.by_name[name], session()
-    alone, left = fast_path.items_of(client, plan, commands, at, end, free_bytes)
+    alone, left = fast_path.items_of(client, plan, commands, at, end, free_bytes, *place)
     of_plan = plan.name, plan.event_head, plan.first_key, plan.arguments_min, plan.arguments_max
-    items, left_natively = hot().take_writes(commands, at, end, client, plan, *of_plan, free_bytes)
+    items, left_natively = hot().take_writes(commands, at, end, client, plan, *of_plan, free_bytes, *place)
     return (shown(alone), left), (shown(items), left_natively)
 
 
@@ -81,22 +84,31 @@ def taken(name: bytes, commands: list[Any], at: int, end: int, free_bytes: int) 
     _COMMANDS,
     st.integers(0, 3),
     st.sampled_from([0, 500, 900, 1 << 30]),
+    st.sampled_from([(0, 1), (0, 2), (1, 2), (2, 3)]),
 )
-def test_any_writes_become_the_same_items(name: bytes, words: list[list[bytes]], others: int, free_bytes: int) -> None:
-    """With any arguments, as many as a command may have or not, up to one by another name, within any bound."""
+def test_any_writes_become_the_same_items(
+    name: bytes, words: list[list[bytes]], others: int, free_bytes: int, place: tuple[int, int]
+) -> None:
+    """With any arguments, up to one by another name or in another partition, within any bound."""
     commands: list[Any] = [[name, *args] for args in words]
     commands += [[name.lower(), b"k", b"v"], TooLarge(), [name]][:others]
 
-    alone, natively = taken(name, commands, 0, len(commands), free_bytes)
+    alone, natively = taken(name, commands, 0, len(commands), free_bytes, place)
     assert alone == natively
-    alone, natively = taken(name, commands, len(commands) - 1, len(commands), free_bytes)
+    alone, natively = taken(name, commands, len(commands) - 1, len(commands), free_bytes, place)
     assert alone == natively
 
 
 @settings(max_examples=100)
-@given(st.lists(st.tuples(st.sampled_from([b"SET", b"HSET", b"INCR", b"set", b"GET", b"LPOP", b"NOPE"]), _COMMANDS)))
-def test_data_becomes_the_items_of_its_commands(lots: list[tuple[bytes, list[list[bytes]]]]) -> None:
-    """Those that were parsed one by one, up to the first that is no plain write; the bytes behind them are left."""
+@given(
+    st.lists(st.tuples(st.sampled_from([b"SET", b"HSET", b"INCR", b"set", b"GET", b"LPOP", b"NOPE"]), _COMMANDS)),
+    st.sampled_from([(True,), (True, True), (True, False, True)]),
+)
+def test_data_becomes_the_items_of_its_commands(
+    lots: list[tuple[bytes, list[list[bytes]]]], partitions: tuple[bool, ...]
+) -> None:
+    """Those that were parsed one by one, up to one that is no plain write or not served; the bytes behind are left."""
+    served = tuple([(None,) * 5 if is_served else None for is_served in partitions])
     plans, client = Plans(), session()
     plans.find([b"set"])
     commands = [[name, *args] for name, words in lots for args in words]
@@ -105,19 +117,33 @@ def test_data_becomes_the_items_of_its_commands(lots: list[tuple[bytes, list[lis
         plan = plans.by_spelling.get(command[0])
         if plan is None or command[0] not in plans.plain_writes:
             break
-        made, _ = fast_path.items_of(client, plan, [command], 0, 1, 1 << 30)
-        if not made:
+        place = partition_of(slot(command[1]), len(partitions))
+        made, _ = fast_path.items_of(client, plan, [command], 0, 1, 1 << 30, place, len(partitions))
+        if not (made and partitions[place]):
             break
         expected += made
     sent = list(map(request, commands))
     data = b"".join([*sent, b"*2\r\n$4\r\nINCR\r\n$1"])
 
-    items, end, size = hot().take_data(data, plans.plain_writes, client, 1024, 1000)
+    items, end, size = hot().take_data(data, plans.plain_writes, client, 1024, 1000, served)
     assert shown(expected) == shown(items)
     assert (sum(map(len, sent[: len(items)])), sum(item.size for item in items)) == (end, size)
-    items, end, _ = hot().take_data(data, plans.plain_writes, client, 1024, 2)
+    items, end, _ = hot().take_data(data, plans.plain_writes, client, 1024, 2, served)
     assert shown(expected[:2]) == shown(items)
     assert sum(map(len, sent[: len(items)])) == end
+
+
+def test_the_first_and_last_slot_of_each_partition() -> None:
+    """C finds the partition of a key as Python does, where one ends and the next begins."""
+    keys = {slot(key): key for key in (b"%d" % number for number in range(200_000))}
+    for partitions in (1, 2, 3, 7, 100):
+        ends = [end for partition in range(partitions) for end in slot_range(partition, partitions)]
+        at_ends = [keys[end] for end in ends if end in keys]
+        data, served = b"".join([request([b"INCR", key]) for key in at_ends]), ((None,) * 5,) * partitions
+
+        items, _, _ = hot().take_data(data, Plans().plain_writes, session(), 1024, 1000, served)
+        assert len(items) > partitions
+        assert [partition_of(slot(key), partitions) for key in at_ends] == [item.entry.partition for item in items]
 
 
 def test_plain_writes_are_those_with_one_key_and_a_small_reply() -> None:
@@ -149,7 +175,7 @@ def test_a_planted_difference_in_items_is_found(monkeypatch: pytest.MonkeyPatch)
 def test_records_are_the_same() -> None:
     """Of items of clients, in which their offsets stand then; all others are left to Python."""
     (module, plan) = hot(), _PLANS.by_name[b"SET"]
-    items: list[Any] = fast_path.items_of(session(), plan, [[b"SET", b"k", b"v"]] * 3, 0, 3, 1000)[0]
+    items: list[Any] = fast_path.items_of(session(), plan, [[b"SET", b"k", b"v"]] * 3, 0, 3, 1000, 0, 1)[0]
     positions = [RecordPosition(0, offset, 1000 + offset) for offset in (5, 6, 7)]
     natively, offsets = module.records_of(items, positions), [item.offset for item in items]
 
@@ -179,7 +205,7 @@ def test_replies_are_encoded_alike(encode: Any) -> None:
     unusual = [1 << 63, True, 2.5, [], NIL_ARRAY, Status(b"PONG"), CommandError("ERR no")]
     for reply in [*usual, *unusual]:
         client = session(encode)
-        (item,), _ = fast_path.items_of(client, plan, [[b"SET", b"k", b"v"]], 0, 1, 1000)
+        (item,), _ = fast_path.items_of(client, plan, [[b"SET", b"k", b"v"]], 0, 1, 1000, 0, 1)
         item.offset = 7
         end, ready = answered(module, [(item, reply)])
 
@@ -191,7 +217,7 @@ def test_replies_are_encoded_alike(encode: Any) -> None:
 def test_replies_of_many_sessions_are_given_together() -> None:
     """Each session is told of all of its own, in the order in which they first come."""
     module, plan, clients = hot(), _PLANS.by_name[b"SET"], [session(), session(encode3), session()]
-    items = [fast_path.items_of(client, plan, [[b"SET", b"k", b"v"]], 0, 1, 1000)[0][0] for client in clients * 2]
+    items = [fast_path.items_of(client, plan, [[b"SET", b"k", b"v"]], 0, 1, 1000, 0, 1)[0][0] for client in clients * 2]
     for offset, item in enumerate(items):
         item.offset = offset
 
@@ -205,7 +231,7 @@ def test_replies_of_many_sessions_are_given_together() -> None:
 def test_replies_that_are_much_are_left() -> None:
     """Python looks at a client for whom more than that waits."""
     module, client = hot(), session()
-    items, _ = fast_path.items_of(client, _PLANS.by_name[b"SET"], [[b"SET", b"k", b"v"]] * 3, 0, 3, 4000)
+    items, _ = fast_path.items_of(client, _PLANS.by_name[b"SET"], [[b"SET", b"k", b"v"]] * 3, 0, 3, 4000, 0, 1)
     for item in items:
         item.offset = 1
 
@@ -217,7 +243,7 @@ def test_replies_of_others_are_left() -> None:
     """A run ends where another plan, a read, a session that is gone, or a write that was not applied comes."""
     module, client = hot(), session()
     (one, two, three, four, five), _ = fast_path.items_of(
-        client, _PLANS.by_name[b"SET"], [[b"SET", b"k", b"v"]] * 5, 0, 5, 4000
+        client, _PLANS.by_name[b"SET"], [[b"SET", b"k", b"v"]] * 5, 0, 5, 4000, 0, 1
     )
     one.offset = two.offset = three.offset = four.offset = 1
     two.session, three.plan, four.entry = session(output.to_nobody), _PLANS.by_name[b"INCR"], None
@@ -234,7 +260,7 @@ def test_filled_places_are_taken_alike(filled: int) -> None:
     module, took = hot(), []
     for take in (output.take_filled, module.take_filled):
         plan = _PLANS.by_name[b"SET"]
-        items, _ = fast_path.items_of(session(), plan, [[b"SET", b"k", b"v"]] * 3, 0, 3, 4000)
+        items, _ = fast_path.items_of(session(), plan, [[b"SET", b"k", b"v"]] * 3, 0, 3, 4000, 0, 1)
         places: deque[Place] = deque([items[0], Filled(b"+1"), *items[1:]])
         for place, data in zip(list(places)[:filled], (b"+0", b"+1", b"", b"+3"), strict=False):
             place.data = data
@@ -253,7 +279,7 @@ def test_items_leave_nothing_behind() -> None:
     positions = [RecordPosition(0, 1000 + number, 5) for number in range(20)]
 
     def answer() -> None:
-        items, _ = module.take_writes(commands, 0, 20, client, plan, *of_plan, 1 << 20)
+        items, _ = module.take_writes(commands, 0, 20, client, plan, *of_plan, 1 << 20, 0, 1)
         module.records_of(items, positions)
         answered(module, [(item, 70_000) for item in items])
         module.take_filled(deque(items), [])
@@ -300,8 +326,7 @@ def test_strings_are_read_as_evaluate_reads_them() -> None:
     for wall_ms in (0, NOW_MS + 999, NOW_MS + 1000, NOW_MS + 5000):
         for name in (b"alive", b"dying", b"empty", b"hash", b"gone", b"not in memory"):
             parts: list[bytes] = []
-            assert machine.read_run is not None
-            answered = machine.read_run(0, [[b"GET", name], [b"get", name]], 0, wall_ms, True, parts)
+            answered = reader_of(machine)(0, [[b"GET", name], [b"get", name]], 0, wall_ms, True, parts)
             is_left = name in {b"hash", b"not in memory"} or (name == b"dying" and wall_ms >= NOW_MS + 1000)
             reply = None if is_left else machine.evaluate(SPECS[b"GET"], [name], 0, wall_ms)
             expected = (0, 0, []) if is_left else (1, int(reply is not None), [encode3(reply)])
@@ -309,6 +334,5 @@ def test_strings_are_read_as_evaluate_reads_them() -> None:
             assert expected == (*answered[:2], parts)
     machine.apply([(5, NOW_MS + 1000, b"DEL", [b"gone"], 0, None, None)], 5)
 
-    run = machine.read_run
-    assert run is not None
+    run = reader_of(machine)
     assert (0, 0, 0) == run(0, [[b"GET", b"dying"]], 0, 0, False, [])
