@@ -13,7 +13,7 @@ from resp.writes.write_pipeline import WritePipeline
 
 
 class Served(NamedTuple):
-    """What the short way needs of a partition that takes everything; the part in C knows these fields by their places.
+    """A partition that takes everything, as the short way sees it. C knows the fields by their places.
 
     Attributes:
         machine: answers reads.

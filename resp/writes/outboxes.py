@@ -1,4 +1,4 @@
-"""Appends the writes of one turn of the event loop to the log together, one append at a time for all partitions.
+"""Appends the writes of one turn of the event loop to the log together, for all partitions of a server.
 
 While a pipeline applies a group that was suspended, its others gather: to append the few of each turn would cost more.
 So would a group of those who were first to read the replies of the last one: as long as a group is smaller than the
@@ -59,7 +59,7 @@ class Sender(Protocol):
 
 
 class Outboxes:
-    """Those of one server. What they have to send in one turn is one append, where the log does it at once.
+    """Those of one server: what they send in one turn is one append, if the log does it at once.
 
     Args:
         log: where writes go.

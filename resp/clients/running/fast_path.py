@@ -149,7 +149,7 @@ def items_of(
     partition: int,
     partitions: int,
 ) -> tuple[list[PendingReply], int]:
-    """Items of the writes from `at` on by one name, up to `end`, one in another partition, or of the general way.
+    """Items of the writes from `at` on by one name, up to `end` or what this way does not take.
 
     The part in C (`take_writes`) does the same.
 
