@@ -17,32 +17,38 @@ int is_ranked(PyObject *key)
            is_subkeys(at(key, KEY.scores)) && is_dict(at(ranks, SUBKEYS.changed)) && is_bytes(at(ranks, SUBKEYS.prefix));
 }
 
-/* The scores of a block in memory, of which nothing is noted, as numbers in order; NULL without an error: they are not. A new
- * view of them, which stands until it is released. */
-static const uint64_t *scores_of(PyObject *ranks, PyObject *blocks, Py_ssize_t block, Py_buffer *view)
+/* Where `Stretches` have their scores. NULL without an error: they are not as expected. */
+static PyObject *all_scores(PyObject *blocks)
 {
-    int64_t count;
-    PyObject *held = is_dict(at(ranks, RANKS.scores))
-        ? PyDict_GetItemWithError(at(ranks, RANKS.scores), PyList_GET_ITEM(at(blocks, STRETCHES.ends), block)) : NULL;
-    if (held == NULL || Py_TYPE(held) != block_scores_type || !is_list(at(held, BLOCK_SCORES.changes)) ||
-        PyList_GET_SIZE(at(held, BLOCK_SCORES.changes)) || !as_int64(PyList_GET_ITEM(at(blocks, STRETCHES.counts), block), &count))
-        return NULL;
-    if (PyObject_GetBuffer(at(held, BLOCK_SCORES.scores), view, PyBUF_SIMPLE) < 0) return NULL;
-    if (view->len == count * 8) return view->buf;
-    PyBuffer_Release(view);
-    return NULL;
+    static const char *const names[] = {"scores", NULL};
+    static PyTypeObject *known;
+    static Py_ssize_t slot;
+    if (known != stretches_type) {
+        if (find_slots(stretches_type, names, &slot)) return NULL;
+        known = stretches_type;
+    }
+    PyObject *scores = at(blocks, slot);
+    return is_list(scores) && PyList_GET_SIZE(scores) == PyList_GET_SIZE(at(blocks, STRETCHES.ends)) ? scores : NULL;
 }
 
-/* How many of these scores are below `score`. */
+/* The scores of a block in memory, of which nothing is noted, as numbers in order; NULL without an error: they are not. They
+ * stand until it changes. */
+static const uint64_t *scores_of(PyObject *blocks, Py_ssize_t block, Py_ssize_t *count)
+{
+    int64_t before = 0, with = 0;
+    PyObject *scores = all_scores(blocks), *held = scores != NULL ? PyList_GET_ITEM(scores, block) : NULL;
+    if (!is_bytes(held) || add_before(blocks, block, &before) != DONE || add_before(blocks, block + 1, &with) != DONE) return NULL;
+    *count = PyBytes_GET_SIZE(held) / 8;
+    return *count == with - before ? (const uint64_t *)PyBytes_AS_STRING(held) : NULL;
+}
+
+/* How many of these scores are below `score`. All are fetched at once, as no step then waits for memory by itself. */
 static Py_ssize_t below(const uint64_t *scores, Py_ssize_t count, uint64_t score)
 {
-    Py_ssize_t low = 0, high = count;
-    while (low < high) {
-        Py_ssize_t middle = (low + high) / 2;
-        if (scores[middle] < score) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    const uint64_t *from = scores;
+    for (Py_ssize_t i = 0; i < count + 7; i += 8) __builtin_prefetch(scores + i);
+    for (Py_ssize_t left = count; left > 1; left -= left / 2) from += -(Py_ssize_t)(from[left / 2 - 1] < score) & (left / 2);
+    return from - scores + (count && *from < score);
 }
 
 /* The blocks of a group, borrowed; NULL without an error: they are not in memory. */
@@ -57,19 +63,17 @@ static PyObject *blocks_of(PyObject *ranks, PyObject *groups, Py_ssize_t group)
  * member. As `rank_counts.place`. */
 int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank)
 {
-    Py_buffer view;
     PyObject *groups = at(ranks, RANKS.groups), *blocks;
     if (!has_stretches(groups)) return UNUSUAL;
-    Py_ssize_t group = find_stretch(groups, score_key);
+    Py_ssize_t count, group = find_stretch(groups, score_key);
     if (group < 0 || (blocks = blocks_of(ranks, groups, group)) == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     Py_ssize_t block = find_stretch(blocks, score_key);
     if (block < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
-    const uint64_t *scores = scores_of(ranks, blocks, block, &view);
+    const uint64_t *scores = scores_of(blocks, block, &count);
     if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     uint64_t score = parse((const unsigned char *)PyBytes_AS_STRING(score_key), 8);
-    Py_ssize_t count = view.len / 8, lower = below(scores, count, score);
+    Py_ssize_t lower = below(scores, count, score);
     int is_alone = lower < count && scores[lower] == score && (lower + 1 == count || scores[lower + 1] != score);
-    PyBuffer_Release(&view);
     if (is_there && !is_alone) return UNUSUAL; /* members of the same score have to be read */
     *rank = lower;
     int done = add_before(groups, group, rank);
@@ -80,18 +84,16 @@ int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank
  * `rank_counts.find`. */
 int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped)
 {
-    Py_buffer view;
     PyObject *groups = at(ranks, RANKS.groups), *blocks;
     if (!has_stretches(groups)) return UNUSUAL;
-    Py_ssize_t group = locate(groups, &rank);
+    Py_ssize_t count, group = locate(groups, &rank);
     if (group < 0 || (blocks = blocks_of(ranks, groups, group)) == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     Py_ssize_t block = locate(blocks, &rank);
     if (block < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
-    const uint64_t *scores = scores_of(ranks, blocks, block, &view);
+    const uint64_t *scores = scores_of(blocks, block, &count);
     if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     uint64_t score = scores[rank];
-    *skipped = rank - below(scores, view.len / 8, score);
-    PyBuffer_Release(&view);
+    *skipped = rank - below(scores, count, score);
     PyObject *packed = PyBytes_FromStringAndSize(NULL, 8), *end = empty_bytes; /* of what is before the block */
     if (packed == NULL) return FAILED;
     pack(PyBytes_AS_STRING(packed), score, 8);
@@ -126,30 +128,46 @@ typedef struct {
     int64_t in_group, in_block;
 } Count;
 
-/* The notes on the scores of a block that are in memory, borrowed; NULL without an error: they are not. */
-static PyObject *held_notes(PyObject *ranks, PyObject *blocks, Py_ssize_t block)
+/* Whether the scores of a block are in memory, and as expected; FAILED: not so. */
+static int are_held(PyObject *blocks, Py_ssize_t block)
 {
-    PyObject *held = PyDict_GetItemWithError(at(ranks, RANKS.scores), PyList_GET_ITEM(at(blocks, STRETCHES.ends), block));
-    if (held == NULL) return NULL;
-    PyObject *notes = Py_TYPE(held) == block_scores_type ? at(held, BLOCK_SCORES.changes) : NULL;
-    if (is_list(notes)) return notes;
-    PyErr_SetString(PyExc_TypeError, "the scores of a block are not as expected");
-    return NULL;
+    PyObject *scores = all_scores(blocks), *held = scores != NULL ? PyList_GET_ITEM(scores, block) : NULL;
+    if (held == Py_None) return UNUSUAL;
+    if (is_bytes(held) || (held != NULL && Py_TYPE(held) == block_scores_type && is_list(at(held, BLOCK_SCORES.changes)))) return DONE;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the scores of a block are not as expected");
+    return FAILED;
+}
+
+/* The scores of a block with notes on them, of which there are none yet. */
+static PyObject *new_notes(PyObject *scores)
+{
+    PyObject *held = block_scores_type->tp_alloc(block_scores_type, 0), *changes = held == NULL ? NULL : PyList_New(0);
+    if (changes == NULL) {
+        Py_XDECREF(held);
+        return NULL;
+    }
+    put_new(held, BLOCK_SCORES.scores, scores);
+    put(held, BLOCK_SCORES.changes, changes);
+    return held;
 }
 
 /* As `note` in engine/batch/ranks/rank_scores.py. */
 static int note(Path *path, PyObject *ranks, const Count *count)
 {
-    PyObject *notes = held_notes(ranks, count->blocks, count->block);
-    if (notes == NULL) return PyErr_Occurred() ? FAILED : DONE;
-    PyObject *pair = Py_BuildValue("Oi", count->score_key, count->change);
+    int done = are_held(count->blocks, count->block);
+    if (done != DONE) return done == FAILED ? FAILED : DONE;
+    PyObject *scores = all_scores(count->blocks), *held = PyList_GET_ITEM(scores, count->block);
+    if (is_bytes(held)) {
+        if ((held = new_notes(held)) == NULL) return FAILED;
+        PyList_SetItem(scores, count->block, held);
+    }
+    PyObject *notes = at(held, BLOCK_SCORES.changes), *pair = Py_BuildValue("Oi", count->score_key, count->change);
     int failed = pair == NULL || PyList_Append(notes, pair) < 0;
     Py_XDECREF(pair);
     if (failed) return FAILED;
     if (PyList_GET_SIZE(notes) <= path->notes_max) return DONE;
-    PyObject *end = PyList_GET_ITEM(at(count->blocks, STRETCHES.ends), count->block);
-    if (PyDict_DelItem(at(ranks, RANKS.scores), end) < 0) return FAILED;
-    return add_to(at(ranks, RANKS.holders), HOLDERS.scored, -1);
+    PyList_SetItem(scores, count->block, Py_NewRef(Py_None));
+    return add_to(ranks, RANKS.scores, -1) == DONE ? add_to(at(ranks, RANKS.holders), HOLDERS.scored, -1) : FAILED;
 }
 
 /* Finds what counts a score key, `before` (NULL: nothing) being counted already. UNUSUAL: it is not in memory, or it would
@@ -157,7 +175,7 @@ static int note(Path *path, PyObject *ranks, const Count *count)
 static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, Count *count)
 {
     PyObject *groups = at(ranks, RANKS.groups), *blocks;
-    if (!has_stretches(groups) || !is_dict(at(ranks, RANKS.blocks)) || !is_dict(at(ranks, RANKS.scores))) return UNUSUAL;
+    if (!has_stretches(groups) || !is_dict(at(ranks, RANKS.blocks))) return UNUSUAL;
     Py_ssize_t group = find_stretch(groups, count->score_key);
     if (group < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
     blocks = PyDict_GetItemWithError(at(ranks, RANKS.blocks), PyList_GET_ITEM(at(groups, STRETCHES.ends), group));
@@ -171,7 +189,7 @@ static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, 
         return UNUSUAL;
     if (before != NULL && before->group == group) in_group = before->in_group;
     if (before != NULL && before->blocks == blocks && before->block == block) in_block = before->in_block;
-    if (held_notes(ranks, blocks, block) == NULL && PyErr_Occurred()) return FAILED;
+    if (are_held(blocks, block) == FAILED) return FAILED;
     *count = (Count){count->score_key, count->change, groups, blocks, group, block, in_group + count->change, in_block + count->change};
     int64_t most = group_max(path, size);
     if (count->change > 0) return count->in_block > path->block_max || count->in_group > most ? UNUSUAL : DONE;

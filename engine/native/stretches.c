@@ -88,13 +88,11 @@ static const uint64_t *sums_of(PyObject *stretches)
 /* How many of these numbers, which ascend, are below one, or with `equal` not above it. */
 static Py_ssize_t below(const uint64_t *numbers, Py_ssize_t count, uint64_t number, int equal)
 {
-    Py_ssize_t low = 0, high = count;
-    while (low < high) {
-        Py_ssize_t middle = (low + high) / 2;
-        if (numbers[middle] < number || (equal && numbers[middle] == number)) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    if (equal && number++ == UINT64_MAX) return count;
+    const uint64_t *from = numbers;
+    for (Py_ssize_t i = 0; i < count + 7; i += 8) __builtin_prefetch(numbers + i);
+    for (Py_ssize_t left = count; left > 1; left -= left / 2) from += -(Py_ssize_t)(from[left / 2 - 1] < number) & (left / 2);
+    return from - numbers + (count && *from < number);
 }
 
 /* The first stretch that ends above a score key; -1: there is none, or with an error. */

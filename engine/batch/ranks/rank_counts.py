@@ -94,7 +94,7 @@ def place(ranks: RankCounts, score_key: bytes, walk: Walk, *, is_there: bool) ->
     block = bisect_right(blocks.ends, score_key)
     start = _start(groups, at, blocks, block)
     _read_ahead(ranks, groups, at, blocks, block, walk)
-    scores = rank_scores.scores_of(ranks, start, blocks.ends[block], blocks.counts[block], walk)
+    scores = rank_scores.scores_of(ranks, blocks, block, start, walk)
     inside = rank_scores.place(scores, start, score_key, walk, is_there=is_there)
     return _before(groups, at) + _before(blocks, block) + inside
 
@@ -111,7 +111,7 @@ def find(ranks: RankCounts, rank: int, walk: Walk) -> tuple[bytes, int]:
     block, rank = _locate(blocks, rank)
     start = _start(groups, at, blocks, block)
     _read_ahead(ranks, groups, at, blocks, block, walk)
-    scores = rank_scores.scores_of(ranks, start, blocks.ends[block], blocks.counts[block], walk)
+    scores = rank_scores.scores_of(ranks, blocks, block, start, walk)
     return rank_scores.start_of(scores, start, rank)
 
 
@@ -217,7 +217,8 @@ def _load(ranks: RankCounts, level: bytes, start: bytes, end: bytes) -> Stretche
     if not records or records[-1][0] != level + end:
         raise CorruptionError("a sorted set lacks rank counts")
     ranks.holders.records += len(records)
-    return Stretches([record[1:] for record, _ in records], [_parse(packed)[0] for _, packed in records])
+    ends, counts = [record[1:] for record, _ in records], [_parse(packed)[0] for _, packed in records]
+    return Stretches(ends, counts, [None] * len(ends))
 
 
 def _read_ahead(ranks: RankCounts, groups: Stretches, at: int, blocks: Stretches, block: int, walk: Walk) -> None:
@@ -226,16 +227,15 @@ def _read_ahead(ranks: RankCounts, groups: Stretches, at: int, blocks: Stretches
     A block by itself has a seek of its own. A set that does not fit into memory has each read for itself: most of a row
     would be forgotten before anyone asks for it.
     """
-    held, of_set = len(ranks.scores), len(groups.ends) * len(blocks.ends)  # about
+    held, of_set = ranks.scores, len(groups.ends) * len(blocks.ends)  # about
     if (
-        blocks.ends[block] in ranks.scores
+        blocks.scores[block] is not None
         or held < max(AHEAD_BLOCKS, of_set // AHEAD_SHARE)
         or of_set > ranks.holders.scored_max * 3 // 4
     ):
         return
     first = block - block % AHEAD_BLOCKS
-    ends, counts = blocks.ends[first : first + AHEAD_BLOCKS], blocks.counts[first : first + AHEAD_BLOCKS]
-    rank_scores.read(ranks, _start(groups, at, blocks, first), ends, counts, walk)
+    rank_scores.read(ranks, blocks, first, first + AHEAD_BLOCKS, _start(groups, at, blocks, first), walk)
 
 
 def _find_block(ranks: RankCounts, groups: Stretches, end: bytes) -> tuple[Stretches, int]:
@@ -292,7 +292,7 @@ def _add(
 ) -> bool:
     """Add the changes to the counts, and note the ends and old counts of what changes. Whether `_tidy` is needed."""
     uneven = False
-    group_ends, group_counts, changed, scored = groups.ends, groups.counts, ranks.changed, ranks.scores
+    group_ends, group_counts, changed = groups.ends, groups.counts, ranks.changed
     groups.recount()
     for score_key in sorted(changes) if len(changes) > 1 else changes:
         at = bisect_right(group_ends, score_key)
@@ -307,8 +307,8 @@ def _add(
         group_counts[at] = new_group = in_group + change
         blocks.counts[number] = new_block = in_block + change
         blocks.recount()
-        if block in scored:
-            note(ranks, block, score_key, change)
+        if blocks.scores[number] is not None:
+            note(ranks, blocks, number, score_key, change)
         if change < 0 and not 0 <= new_block <= new_group:
             raise InvariantError(f"a group of {new_group} members has a block of {new_block}")
         changed[BLOCK + block] = pack_u64(new_block)
@@ -347,7 +347,7 @@ def _split_block(ranks: RankCounts, blocks: Stretches, at: int, score_keys: list
         raise CorruptionError("a sorted set has other score records than its rank counts say")
     parts = _parts(((after(each), 1) for each in score_keys), count, BLOCK_MAX, end)
     _replace(ranks, BLOCK, blocks, at, parts)
-    rank_scores.hold(ranks, parts, score_keys)
+    rank_scores.hold(ranks, blocks, at, at + len(parts), score_keys)
 
 
 def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) -> None:
@@ -358,19 +358,20 @@ def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) 
     start = 0
     for part_end, _ in parts:
         stop = bisect_right(blocks.ends, part_end)
-        ranks.blocks[part_end] = Stretches(blocks.ends[start:stop], blocks.counts[start:stop])
+        part = blocks.ends[start:stop], blocks.counts[start:stop], blocks.scores[start:stop]
+        ranks.blocks[part_end] = Stretches(*part)
         start = stop
     _replace(ranks, GROUP, groups, at, parts)
 
 
 def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, parts: list[_Part]) -> None:
     """Put the parts of a stretch in its place."""
-    if level == BLOCK:
-        rank_scores.forget(ranks, stretches.ends[at])
+    rank_scores.forget(ranks, stretches, at)
     stretches.cut_anew()
     ranks.holders.records += len(parts) - 1
     stretches.ends[at : at + 1] = [end for end, _ in parts]
     stretches.counts[at : at + 1] = [count for _, count in parts]
+    stretches.scores[at : at + 1] = [None] * len(parts)
     for end, count in parts:
         ranks.put(level + end, pack_u64(count))
 
@@ -387,14 +388,13 @@ def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_
         # Now it is the stretch at `at` that becomes a part of the next one.
         if level == GROUP:
             lower, upper = _blocks(ranks, stretches, at), _blocks(ranks, stretches, at + 1)
-            upper.ends[:0], upper.counts[:0] = lower.ends, lower.counts
+            upper.ends[:0], upper.counts[:0], upper.scores[:0] = lower.ends, lower.counts, lower.scores
             upper.cut_anew()
             del ranks.blocks[stretches.ends[at]]
-        else:
-            rank_scores.forget(ranks, stretches.ends[at])
-            rank_scores.forget(ranks, stretches.ends[at + 1])
+        rank_scores.forget(ranks, stretches, at)
+        rank_scores.forget(ranks, stretches, at + 1)
         ranks.holders.records -= 1
         ranks.remove(level + stretches.ends[at])
         counts[at + 1] += counts[at]
-        del stretches.ends[at], counts[at]
+        del stretches.ends[at], counts[at], stretches.scores[at]
         ranks.put(level + stretches.ends[at], pack_u64(counts[at]))

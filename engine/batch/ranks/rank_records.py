@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import Protocol
 
 from engine.batch.overlaid import Scan, Subkeys
@@ -17,19 +16,37 @@ class Keys(Protocol):
         ...
 
 
+class BlockScores:
+    """The scores of a block, and what of its members has changed since they were put together.
+
+    Attributes:
+        scores: as in `Stretches.scores`, without the changes.
+        changes: score keys that have come (1) or gone (-1) since, the first change first.
+    """
+
+    __slots__ = ("changes", "scores")
+
+    def __init__(self, scores: bytes) -> None:
+        self.scores = scores
+        self.changes: list[tuple[bytes, int]] = []
+
+
 class Stretches:
     """Stretches of a sorted set's score keys, in order: where each ends, and how many members it has.
 
     Attributes:
+        scores: of each the scores of its members, for engine/batch/ranks/rank_scores.py: as numbers of 8 bytes, in
+            order; None where they are not held, as of all groups.
         totals: how many members each has together with those before it; None since a count has changed.
         heads, sums: for the hot path in C, which makes them (engine/native/stretches.c): `ends` and `totals`, packed.
     """
 
-    __slots__ = ("counts", "ends", "heads", "sums", "totals")
+    __slots__ = ("counts", "ends", "heads", "scores", "sums", "totals")
 
-    def __init__(self, ends: list[bytes], counts: list[int]) -> None:
+    def __init__(self, ends: list[bytes], counts: list[int], scores: list[bytes | BlockScores | None]) -> None:
         self.ends = ends
         self.counts = counts
+        self.scores = scores
         self.totals: list[int] | None = None
         self.heads: bytes | None = None
         self.sums: bytes | None = None
@@ -43,28 +60,13 @@ class Stretches:
         self.totals = self.sums = self.heads = None
 
 
-class BlockScores:
-    """The scores of a block's members, for engine/batch/ranks/rank_scores.py.
-
-    Attributes:
-        scores: packed, as numbers, in order.
-        changes: score keys that have come (1) or gone (-1) since, the first change first.
-    """
-
-    __slots__ = ("changes", "scores")
-
-    def __init__(self, scores: array[int]) -> None:
-        self.scores = scores
-        self.changes: list[tuple[bytes, int]] = []
-
-
 class RankCounts(Subkeys):
     """The rank counts of a sorted set, and those that batch/rank_counts.py holds in memory, always in step.
 
     Attributes:
         groups: all of level 2, None when they are not held.
         blocks: end of a group -> its blocks, when they are held.
-        scores: end of a block -> its scores, when they are held.
+        scores: of how many blocks the scores are held.
         holders: all sorted sets of the partition that hold some, and how much.
     """
 
@@ -76,7 +78,7 @@ class RankCounts(Subkeys):
         super().__init__(column_family, get, scan, prefix, fresh=fresh)
         self.groups: Stretches | None = None
         self.blocks: dict[bytes, Stretches] = {}
-        self.scores: dict[bytes, BlockScores] = {}
+        self.scores = 0
         self.holders = holders
 
 
@@ -106,6 +108,6 @@ class RankHolders:
         for each in self.sets:
             each.groups = None
             each.blocks = {}
-            each.scores = {}
+            each.scores = 0
         self.sets = []
         self.records = self.scored = 0

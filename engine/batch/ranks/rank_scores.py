@@ -1,15 +1,15 @@
 """The scores of rank blocks in memory: where a score stands inside its block, without a walk.
 
-A block has at most 128 members. Their packed scores, as numbers of 8 bytes in one array, say where a score stands and
-which score stands at a place. Members are read only where scores are equal. Measured with 1,000 different scores: ZRANK
-takes 18 % of the instructions of a walk through half a block (61,000 of 349,000), ZCOUNT 7 % (72,000 of 1,028,000). The
-score keys themselves would need some 70 bytes a member, these need 8.
+A block has at most 128 members. Their packed scores, as numbers of 8 bytes in one piece of memory, say where a score
+stands and which score stands at a place. Members are read only where scores are equal. Measured with 1,000 different
+scores: ZRANK takes 18 % of the instructions of a walk through half a block (61,000 of 349,000), ZCOUNT 7 % (72,000 of
+1,028,000). The score keys themselves would need some 70 bytes a member, these need 8.
 
 A block's scores are read when they are first asked for, by one call of the store: 353,000 instructions for that ZRANK,
-525,000 with a scan. From then on each score key that comes or goes is noted, as it
-is counted, and the notes are worked in at the next question: a ZADD pays 0.1 us for a note, and would pay 1 us for an
-array that is always right. Scores go when their block is split or joined, when more is noted than a question should
-have to work in, and with the counts (`RankHolders.forget`).
+525,000 with a scan. From then on each score key that comes or goes is noted, as it is counted, and the notes are worked
+in at the next question: a ZADD pays 0.1 us for a note, and would pay 1 us for scores that are always right. They go
+when their block is split or joined, when more is noted than a question should have to work in, and with the counts
+(`RankHolders.forget`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from operator import itemgetter
 from struct import unpack
 from typing import Final, Protocol
 
-from engine.batch.ranks.rank_records import BlockScores, RankCounts
+from engine.batch.ranks.rank_records import BlockScores, RankCounts, Stretches
 from engine.errors import CorruptionError
 from engine.values.encoding import U64, pack_u64
 from slotlog.shared.errors import InvariantError
@@ -44,46 +44,47 @@ class Walk(Protocol):
         ...
 
 
-def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Walk) -> array[int]:
-    """The scores of the block from `start` to `end`, which has `count` members.
+def scores_of(ranks: RankCounts, blocks: Stretches, at: int, start: bytes, walk: Walk) -> Sequence[int]:
+    """The scores of a block, which begins at `start`.
 
     Raises:
         CorruptionError: it has others in the store. InvariantError: others are held.
     """
-    held = ranks.scores.get(end)
+    held = blocks.scores[at]
     if held is None:
-        read(ranks, start, [end], [count], walk)
-        return ranks.scores[end].scores
-    scores = held.scores
-    if held.changes:
+        read(ranks, blocks, at, at + 1, start, walk)
+        held = blocks.scores[at]
+    if isinstance(held, BlockScores):
+        scores = array("Q", held.scores)
         for score_key, change in held.changes:
             _work_in(scores, _parse(score_key)[0], change)
-        held.changes.clear()
-    if len(scores) != count:
-        raise InvariantError(f"a block of {count} members has {len(scores)} scores in memory")
-    return scores
+        held = blocks.scores[at] = scores.tobytes()
+    assert held is not None
+    if len(held) != blocks.counts[at] * SCORE_BYTES:
+        raise InvariantError(f"a block of {blocks.counts[at]} members has {len(held) // SCORE_BYTES} scores in memory")
+    return memoryview(held).cast("Q")
 
 
-def read(ranks: RankCounts, start: bytes, ends: Sequence[bytes], counts: Sequence[int], walk: Walk) -> None:
-    """Hold the scores of blocks that follow each other, the first of them from `start` on; those held stay as they are.
+def read(ranks: RankCounts, blocks: Stretches, first: int, end: int, start: bytes, walk: Walk) -> None:
+    """Hold the scores of the blocks from `first` to before `end`, or the last one; `start`: where the first begins.
 
     Raises:
         CorruptionError: they have others in the store.
     """
-    total = sum(counts)
+    ends, total = blocks.ends[first:end], sum(blocks.counts[first:end])
     scores = _parsed(walk(start, ends[-1], count=total))
-    if len(scores) != total:
+    if len(scores) != total * SCORE_BYTES:
         raise CorruptionError("a sorted set has other score records than its rank counts say")
-    _hold(ranks, zip(ends, counts, strict=True), scores)
+    _hold(ranks, blocks, range(first, first + len(ends)), scores)
 
 
-def hold(ranks: RankCounts, blocks: Sequence[tuple[bytes, int]], score_keys: Sequence[bytes]) -> None:
+def hold(ranks: RankCounts, blocks: Stretches, first: int, end: int, score_keys: Sequence[bytes]) -> None:
     """Hold the scores of new blocks, of these score keys: where there is room, as nobody has asked for them yet."""
-    if ranks.holders.scored + len(blocks) <= ranks.holders.scored_max:
-        _hold(ranks, blocks, _parsed(score_keys))
+    if ranks.holders.scored + end - first <= ranks.holders.scored_max:
+        _hold(ranks, blocks, range(first, end), _parsed(score_keys))
 
 
-def place(scores: array[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
+def place(scores: Sequence[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
     """How many score keys of the block from `start` on are below `score_key`; `is_there`: it is one of them."""
     score = _parse(score_key[:SCORE_BYTES].ljust(SCORE_BYTES, b"\0"))[0]
     lower = bisect_left(scores, score)
@@ -95,39 +96,46 @@ def place(scores: array[int], start: bytes, score_key: bytes, walk: Walk, *, is_
     return lower + len(list(walk(max(start, score_key[:SCORE_BYTES]), score_key)))
 
 
-def start_of(scores: array[int], start: bytes, number: int) -> tuple[bytes, int]:
+def start_of(scores: Sequence[int], start: bytes, number: int) -> tuple[bytes, int]:
     """Where a walk to the member with this number in its block begins, and how many members it passes."""
     score = scores[number]
     return max(start, pack_u64(score)), number - bisect_left(scores, score)
 
 
-def note(ranks: RankCounts, end: bytes, score_key: bytes, change: int) -> None:
+def note(ranks: RankCounts, blocks: Stretches, at: int, score_key: bytes, change: int) -> None:
     """Note a score key that has come to a held block (1), has left it (-1), or both (0)."""
-    changes = ranks.scores[end].changes
-    changes.append((score_key, change))
-    if len(changes) > NOTES_MAX:
-        forget(ranks, end)
+    held = blocks.scores[at]
+    if isinstance(held, bytes):
+        held = blocks.scores[at] = BlockScores(held)
+    assert held is not None
+    held.changes.append((score_key, change))
+    if len(held.changes) > NOTES_MAX:
+        forget(ranks, blocks, at)
 
 
-def forget(ranks: RankCounts, end: bytes) -> None:
-    """The block that ends there has other members now, or is none any more."""
-    if ranks.scores.pop(end, None) is not None:
+def forget(ranks: RankCounts, blocks: Stretches, at: int) -> None:
+    """The block has other members now, or is none any more."""
+    if blocks.scores[at] is not None:
+        blocks.scores[at] = None
+        ranks.scores -= 1
         ranks.holders.scored -= 1
 
 
-def _hold(ranks: RankCounts, blocks: Iterable[tuple[bytes, int]], scores: array[int]) -> None:
-    """Hold the scores of blocks that follow each other, given by their ends and counts; those held stay as they are."""
-    at = 0
-    for end, count in blocks:
-        if end not in ranks.scores:
-            ranks.scores[end] = BlockScores(scores[at : at + count])
+def _hold(ranks: RankCounts, blocks: Stretches, numbers: Iterable[int], scores: bytes) -> None:
+    """Hold the scores of blocks that follow each other; those held stay as they are."""
+    begin = 0
+    for at in numbers:
+        end = begin + blocks.counts[at] * SCORE_BYTES
+        if blocks.scores[at] is None:
+            blocks.scores[at] = scores[begin:end]
+            ranks.scores += 1
             ranks.holders.scored += 1
-        at += count
+        begin = end
 
 
-def _parsed(score_keys: Iterable[bytes]) -> array[int]:
+def _parsed(score_keys: Iterable[bytes]) -> bytes:
     packed = b"".join(map(_packed_score, score_keys))
-    return array("Q", unpack(f">{len(packed) // SCORE_BYTES}Q", packed))
+    return array("Q", unpack(f">{len(packed) // SCORE_BYTES}Q", packed)).tobytes()
 
 
 def _work_in(scores: array[int], score: int, change: int) -> None:

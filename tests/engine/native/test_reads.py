@@ -163,6 +163,7 @@ def test_places_follow_blocks_that_are_cut_anew(sender: Sender) -> None:
         for n in range(begins - 400, begins - 330):
             sender("ZREM", "z", f"m{n}")
         for stretches in held_stretches(sender.machine, b"z"):
+            assert len(stretches.ends) == len(stretches.counts) == len(stretches.scores)
             if stretches.heads is not None:
                 heads = [int.from_bytes(end[:8].ljust(8, b"\0")) for end in stretches.ends]
                 assert array("Q", stretches.heads).tolist() == heads

@@ -225,13 +225,18 @@ def _compare_held(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     assert noted > 50
 
 
-def _held(machine: Machine) -> dict[bytes, tuple[list[int], list[tuple[bytes, int]]]]:
+def _held(machine: Machine) -> dict[bytes, tuple[bytes, list[tuple[bytes, int]]]]:
     """The scores of blocks that the sorted set "z" of a machine holds, and the notes on them."""
     key = machine._tx._keys.get(b"z")
     if key is None or key.ranks is None:
         return {}
-    assert key.ranks.holders.scored == len(key.ranks.scores)
-    return {end: (list(held.scores), list(held.changes)) for end, held in key.ranks.scores.items()}
+    held = [pair for each in key.ranks.blocks.values() for pair in zip(each.ends, each.scores, strict=True) if pair[1]]
+    assert key.ranks.holders.scored == key.ranks.scores == len(held)
+    return {
+        end: (scores, []) if isinstance(scores, bytes) else (scores.scores, list(scores.changes))
+        for end, scores in held
+        if scores is not None
+    }
 
 
 def test_an_overlay_that_is_full_ends_a_batch_at_the_same_record() -> None:

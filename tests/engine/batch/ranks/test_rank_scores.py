@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.apply.machine import Machine
 from engine.batch.ranks import rank_counts, rank_scores
-from engine.batch.ranks.rank_records import RankCounts
+from engine.batch.ranks.rank_records import RankCounts, Stretches
 from engine.batch.ranks.rank_scores import Walk
 from engine.commands.registry import find
 from engine.layouts.layout import Form, Kind
@@ -175,7 +175,7 @@ def test_places_are_those_of_a_model(steps: list[tuple[Any, ...]]) -> None:
 
 
 def _of_fixed_steps() -> None:
-    """Members that come to blocks which are held, leave them, and stay among equal scores; one is split."""
+    """Members that come to blocks which are held, leave them, and stay among equal scores; one is split, one joined."""
     members = {f"m{n:02}": float(n // 2) for n in range(24)}
     asked = [("rank", f"m{n:02}") for n in range(24)] + [("count", 0.0, float(n)) for n in range(12)]
     crowd = {f"m{n}": 4 + n / 100 for n in range(60, 67)}
@@ -185,6 +185,7 @@ def _of_fixed_steps() -> None:
         ("move", "m05", [9.5, 2.0, 7.5]),
         ("remove", ["m11"]),
         ("add", {"m03": 1.5}),
+        ("remove", ["m22", "m23"]),
     ]
     _run([("add", members), ("commit",), *asked, *(step for change in more for step in (change, *asked))])
 
@@ -207,8 +208,8 @@ def _moving_nobody(scores: Any, score: int, change: int) -> None:
         scores.pop()
 
 
-def _holding_the_lower_half_twice(ranks: RankCounts, blocks: Any, score_keys: Any) -> None:
-    HOLD(ranks, blocks, (score_keys[: blocks[0][1]] * 2)[: len(score_keys)])
+def _holding_the_lower_half_twice(ranks: RankCounts, blocks: Stretches, first: int, end: int, score_keys: Any) -> None:
+    HOLD(ranks, blocks, first, end, (score_keys[: blocks.counts[first]] * 2)[: len(score_keys)])
 
 
 WORK_IN = rank_scores._work_in
@@ -370,7 +371,7 @@ def test_blocks_are_read_together_where_a_set_fits(monkeypatch: pytest.MonkeyPat
     assert blocks > 64
     assert (len(store.starts) < blocks * 2 // 3) is (scored_max > 24)
     held = machine._tx._families.rank_holders
-    assert held.scored == sum(len(each.scores) for each in held.sets) <= scored_max + rank_counts.AHEAD_BLOCKS
+    assert held.scored == sum(each.scores for each in held.sets) <= scored_max + rank_counts.AHEAD_BLOCKS
     send(machine, "ZADD z 2500.5 new", "ZREM z m1000")
     changed = [number + (number > 2500) - (number > 1000) for number in asked if number != 1000]
     assert changed == send(machine, *(f"ZRANK z m{number:04}" for number in asked if number != 1000))
