@@ -37,7 +37,7 @@ from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
 from tests.golden.function_events import function_events
 from tests.golden.rules_events import RULES_EVENTS
-from tests.golden.script_events import script_events
+from tests.golden.script_events import full_events, script_events
 from tests.golden.stream_events import stream_events
 from tests.ops.state.rebuilding.test_replay_everything import story
 from tests.simulation.events import Events, Stopper
@@ -384,6 +384,7 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "rules-2": lambda: _rules(2),
     "rules-3": lambda: _rules(3),
     "scripts": lambda: _played("scripts", script_events),
+    "scripts-full": lambda: _played("scripts-full", full_events),
     "functions": lambda: _played("functions", function_events),
     "streams": lambda: _played("streams", stream_events),
 }

@@ -45,3 +45,32 @@ def script_events(random: Random) -> Iterator[tuple[int, bytes, list[Any]]]:
             yield passed_ms, *random.choice(((b"SCRIPT|LOAD", [source]), (b"DEL", [key]), (b"EVAL_RO", words)))
         if number in {200, 400, 600}:
             yield 0, b"SCRIPT|FLUSH", []
+
+
+FULL_SOURCES: Final = (
+    b"return redis.pcall('SET', KEYS[1], ARGV[1])",
+    b"redis.call('DEL', KEYS[2]) return redis.call('RPUSH', KEYS[1], ARGV[1], ARGV[1])",
+    b"redis.pcall('APPEND', KEYS[1], 'x') redis.call('LPOP', KEYS[2]) return redis.call('LLEN', KEYS[2])",
+    b"return redis.call('PEXPIRE', KEYS[1], 40 * ARGV[1])",
+    b"local n = redis.call('EXISTS', KEYS[2]) if n == 1 then redis.call('RENAME', KEYS[2], KEYS[1]) end return n",
+    b"return redis.call('INCRBY', KEYS[1], ARGV[1])",
+)
+
+
+def full_events(random: Random) -> Iterator[tuple[int, bytes, list[Any]]]:
+    """Scripts that came above `maxmemory`: they write until a command needs memory, unless one has freed some before.
+
+    Each is as of `script_events`.
+    """
+    for _ in range(300):
+        passed_ms, value = random.randrange(5), b"%d" % random.randrange(1, 9)
+        keys = [b"{q}%d" % random.randrange(6) for _ in range(2)]
+        source, rights = random.choice(FULL_SOURCES), random.choice((b"- ~*", b"-rpush,rename ~{q}1* ~{q}2 ~{q}3"))
+        kind = random.randrange(6)
+        words = [b"ann", rights, b"EVAL", source, b"2", *keys, value]
+        if kind < 3:
+            yield passed_ms, b"RUNAS_OOM", words
+        elif kind == 3:
+            yield passed_ms, b"EXEC", [[b"RUNAS_OOM", *words], [b"RPUSH", keys[0], value]]
+        else:
+            yield passed_ms, *random.choice(((b"RPUSH", [keys[1], value]), (b"SET", [keys[1], value])))
