@@ -20,6 +20,7 @@ from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.addresses import Endpoint
 from resp.clients.authorization import denial, needs_memory, script_event
+from resp.clients.running.event_words import event_words
 from resp.clients.running.long_commands import start
 from resp.clients.running.looking_back import read_past, refusal_in_past
 from resp.clients.running.multi import aborted, reads_here, show_when_run
@@ -388,7 +389,7 @@ def submit_write(
         CommandError: the event would be too large.
     """
     args = command[2:] if b"|" in plan.name else command[1:]
-    name, words = script_event(session, plan, args, pipeline) if plan.is_script else (plan.name, args)
+    name, words = event_words(session, plan, args, pipeline)
     entry = event_entry(pipeline.partition, name, words, keys, db=session.db)
     pending = pending_write(session, plan, args, command, entry)
     pending.name, pending.args = name, words

@@ -19,7 +19,8 @@ from engine.errors import CommandError, DueError
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import Plan
-from resp.clients.authorization import denial, script_event
+from resp.clients.authorization import denial
+from resp.clients.running.event_words import event_words
 from resp.clients.running.exec_steps import Run, evaluate
 from resp.clients.running.pending_reply import PendingReply
 from resp.clients.running.tracked import note_transaction, note_write
@@ -60,8 +61,8 @@ def execute(session: Session, plan: Plan) -> Reply:
     try:
         pipeline = _pipeline_of(session, keys, reading=reading)
         for step in steps:
-            if step.plan.is_script:
-                name, args = script_event(session, step.plan, step.args, pipeline)
+            if step.plan.is_script or step.plan.name == b"COPY":
+                name, args = event_words(session, step.plan, step.args, pipeline)
                 step.event = [name, *args]
         if reading:
             return _read(session, pipeline, steps)

@@ -27,6 +27,9 @@ SAME = (
     *("CLUSTER GETKEYSINSLOT 16384 1", "CLUSTER GETKEYSINSLOT 0 0", "READONLY", "READWRITE", "ASKING"),
     *("SORT bar BY w_*", "SORT bar GET #", "SORT_RO bar GET w_*", "SORT_RO bar BY {bar}*", "SORT bar STORE foo"),
     *("SORT bar BY nosort GET w", "SORT bar foo BY w_*", "SORT bar BY w_* foo", "SORT bar STORE {bar}d"),
+    *("SET bar 1", "COPY bar {bar}1 DB 0", "COPY bar {bar}1 DB 0", "COPY bar {bar}1 db 0 REPLACE", "GET {bar}1"),
+    *("COPY bar {bar}1 DB 0 x", "COPY bar bar DB 0", "MULTI", "COPY bar {bar}2 DB 0", "EXEC"),
+    "DEL bar {bar}1 {bar}2",
     *("REPLICAOF NO ONE", "SLAVEOF here 1", "CONFIG GET cluster-enabled", "INFO cluster", "SELECT 0"),
 )
 """Commands with the same reply in a worker and in a node of a real cluster, RESP2 and RESP3."""
