@@ -61,7 +61,6 @@ MISSING: Final[dict[str, str]] = {
     "cluster|cancelslotmigrations cluster|getslotmigrations cluster|migrateslots cluster|syncslots migrate "
     "restore-asking": "slots do not move while nodes run, and a topic is never cut anew; DUMP and RESTORE move a key",
     "cluster|flushslot": "a slot is no unit that is kept or dropped by itself; DEL removes keys, FLUSHALL everything",
-    "cluster|slaves": "the old name of CLUSTER REPLICAS",
     "cluster|slot-stats": "nothing is measured by slot; INFO and the metrics have it by command and partition",
     "clusterscan": "SCAN at each node does the same: keys do not move to another one meanwhile",
     "client|import-source": "keys come in as events, so a client that imports is one that writes",

@@ -200,6 +200,16 @@ def cluster_links(client: Client[Cluster], args: list[bytes]) -> Reply:
 @_admin("CLUSTER REPLICAS node-id", since="5.0.0")
 def cluster_replicas(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The replicas of a node, each as a line of CLUSTER NODES."""
+    return _replicas(client, args)
+
+
+@_admin("CLUSTER SLAVES node-id", since="3.0.0")
+def cluster_slaves(client: Client[Cluster], args: list[bytes]) -> Reply:
+    """What CLUSTER REPLICAS answers, by its old name."""
+    return _replicas(client, args)
+
+
+def _replicas(client: Client[Cluster], args: list[bytes]) -> Reply:
     cluster, bus = _map(client), client.server.bus
     if cluster.find_replica(args[0].decode(errors="surrogateescape")) is not None:
         raise CommandError("ERR The specified node is not a master")

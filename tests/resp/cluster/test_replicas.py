@@ -118,6 +118,7 @@ async def test_a_replica_speaks_of_what_it_follows(tmp_path: Path) -> None:
         assert [[b"10.0.0.9", 6379], [b"127.0.0.1", server.replica_port]] == [each[:2] for each in entry[2:]]
         (line,) = await here.call("CLUSTER", "REPLICAS", mine.master.node_id)
         assert line.startswith(mine.node_id.encode() + b" 127.0.0.1:%d@0 slave " % server.replica_port)
+        assert [line] == await here.call("CLUSTER", "SLAVES", mine.master.node_id)
         assert ErrorReply(b"ERR The specified node is not a master") == (
             await here.call("CLUSTER", "REPLICAS", mine.node_id)
         )
