@@ -1,9 +1,9 @@
-"""The RESP server: listens, goes on by time, and hears what its consumer applies."""
+"""The RESP server: listens, takes partitions and gives them up, and goes on by time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -11,12 +11,9 @@ from typing import Any, Final
 import structlog
 
 import resp.commands  # noqa: F401 - fills the registry
-from engine.apply.records import Applied
-from engine.cleaning.sweep import Swept
 from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.applying.slicing.slices import Slices
 from ingest.membership.plan import Role
-from ingest.reporting.observer import Cleaned, Condition
 from resp.clients.addresses import Endpoint
 from resp.clients.authorization import cut_off
 from resp.clients.connection import Connection
@@ -26,6 +23,7 @@ from resp.clients.session import Session
 from resp.clients.shared import Shared
 from resp.cluster.topology import ClusterMap, map_of
 from resp.host import Host
+from resp.observer import ServerObserver
 from resp.resources.descriptors import check_room, make_room
 from resp.resources.eviction import evict
 from resp.settings.startup import Address, RespSettings
@@ -38,24 +36,26 @@ from slotlog.log import Log
 
 _LINGER_SECONDS: Final = 5.0
 _QUIET_SECONDS: Final = 1.0
-_FLUSHES: Final = frozenset({b"FLUSHALL", b"FLUSHDB"})
 
 logger = structlog.get_logger(__name__)
 
 
 class Server(Shared[Session]):
-    """The RESP server of one worker; also an `ingest.reporting.observer.Observer` of what its consumer applies.
+    """The RESP server of one worker.
 
     Args:
         settings: addresses and secrets.
         host: the process around it.
         log: where writes go; started and closed by whoever started it.
+
+    Attributes:
+        observer: hears what the worker's consumer and cleaner do.
     """
 
     def __init__(self, settings: RespSettings, host: Host, log: Log) -> None:
         super().__init__(settings, host, log)
         teach(self.hot)
-        self._loading: dict[int, None] = {}
+        self.observer = ServerObserver(self)
         self._listeners: list[asyncio.Server] = []
         self._cron: asyncio.Task[None] | None = None
         self.config.on_change("maxclients", check_room)
@@ -123,7 +123,7 @@ class Server(Shared[Session]):
         """Serve a partition as soon as everything is applied that is in the log now."""
         pipeline = self.pipelines[partition]
         pipeline.ready_offset = await self.log.end_offset(partition)
-        self._loading[partition] = None
+        self.loading[partition] = None
         self.witness()  # one that was followed runs already
 
     def serve_reads(self, partition: int, owned: OwnedPartition, shown_to: int) -> None:
@@ -161,7 +161,7 @@ class Server(Shared[Session]):
         if pipeline is None:
             return
         self.leaving[partition] = pipeline
-        self._loading.pop(partition, None)
+        self.loading.pop(partition, None)
         self.stats.lag_events.pop(partition, None)
         pipeline.closing = True
         self.refresh()
@@ -273,87 +273,3 @@ class Server(Shared[Session]):
                 self.flush()
             except Exception:
                 logger.exception("resp_cron_failed")
-
-    # ------------------------------------------------------------------ ingest.reporting.observer.Observer
-
-    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
-        """Handle a committed batch: serve clients that wait for its keys, and notify listeners."""
-        pipeline = self.pipelines.get(partition) or self.leaving.get(partition)
-        if pipeline is None:  # this worker does not own it
-            if replica := self.replicas.get(partition):
-                replica.moved()
-            return
-        pipeline.moved()
-        if partition in self._loading and pipeline.machine.next_offset >= pipeline.ready_offset:
-            del self._loading[partition]
-            self.refresh()
-        is_swap = b"SWAPDB" in applied.commands
-        if pipeline.machine.has_changed or is_swap:
-            self.stats.count_changes(applied)
-        if is_swap or not _FLUSHES.isdisjoint(applied.commands):  # these say of no key that it was modified
-            self.blocked.look_again()
-        if self.tracking.any:
-            self.tracking.on_applied(partition, applied)
-        if applied.script_calls is not None:
-            self.accounting.called_by_scripts(applied.script_calls)
-        if applied.published:
-            self._publish(applied.published)
-        if applied.modified:
-            self.stats.expired_keys += len(applied.expired)
-            if self.notifications.flags:
-                self.notifications.on_applied(applied)
-            if self.blocked.any:
-                self.blocked.on_modified(pipeline, applied.modified)
-
-    def _publish(self, published: Iterable[tuple[bytes, bytes, bool]]) -> None:
-        """Send what scripts have published."""
-        for channel, message, on_shard in published:
-            if on_shard:
-                self.pubsub.publish_to_shard(channel, message)
-            else:
-                self.bus.publish(channel, message)
-                self.pubsub.publish(channel, message)
-
-    def condition(self, partition: int, condition: Condition, reason: str) -> None:
-        """Handle a partition that runs again or is set aside."""
-        if partition in self.pipelines:
-            self.witness()
-            self.refresh()
-            self._follow_condition(partition, condition)
-            if condition is Condition.RUNNING:
-                self.blocked.look_again()
-        elif partition in self.replicas:
-            self.witness()
-
-    def _follow_condition(self, partition: int, condition: Condition) -> None:
-        """Let those who track know that a partition was closed, or is another one now."""
-        worker = self.pipelines[partition].owned.worker
-        self.tracking.on_condition(partition, is_stopped=condition is Condition.STOPPED)
-        if worker.is_open:
-            self.tracking.follow(partition, worker.machine.next_offset)
-
-    def lag(self, partition: int, events: int, seconds: float) -> None:
-        """INFO shows it."""
-        if partition in self.pipelines:
-            self.stats.lag_events[partition] = events
-
-    def cleaned(self, partition: int, cleaned: Cleaned) -> None:
-        """INFO shows it."""
-        self.stats.count_cleaned(cleaned)
-
-    # ------------------------------------------------------------------ of the cleaner
-
-    @property
-    def may_expire(self) -> bool:
-        """Whether keys may go by themselves now."""
-        return self.active_expire and not self.pause.is_on
-
-    def swept(self, partition: int, swept: Swept) -> None:
-        """Handle keys and fields that expired: notify listeners, who waits, and clients that may have cached them."""
-        if partition not in self.pipelines:
-            return
-        self.notifications.on_swept(swept)
-        for db, key in swept.keys if self.blocked.any else ():
-            self.blocked.reading.serve((partition, db, key))
-        if self.tracking.any:
-            self.tracking.on_swept(swept)

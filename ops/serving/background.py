@@ -27,9 +27,9 @@ async def cleaning(
         log, consumer.partitions, observer, consumer.conditions.stop_outside, cleaning_settings(settings), has_room
     )
     if resp is not None:
-        cleaner.serve(resp.swept, lambda: resp.may_expire)
+        cleaner.serve(resp.observer.swept, lambda: resp.observer.may_expire)
         for owned in consumer.every.values():
-            owned.worker.tell_swept = resp.swept
+            owned.worker.tell_swept = resp.observer.swept
     tasks = [asyncio.create_task(cleaner.run())]
     if isinstance(log, EmbeddedLog) and (settings.dead_letters_max or settings.dead_letters_days):
         kept = RetentionSettings(settings.dead_letters_max, settings.dead_letters_days)

@@ -142,7 +142,7 @@ class Service:
 
     @property
     def _observer(self) -> Observer:
-        return self.metrics if self.resp is None else Observers((self.metrics, self.resp))
+        return self.metrics if self.resp is None else Observers((self.metrics, self.resp.observer))
 
     @property
     def _keepers(self) -> tuple[Snapshots, Restorer, LogTrimmer, RetentionGuard, ChangeFeed]:

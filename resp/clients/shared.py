@@ -103,6 +103,7 @@ class Shared(Generic[S]):
         holding: commands that wait for a partition which moves.
         owns_until: until when, on the monotonic clock, a group lets this worker own anything.
         has_lapsed: that time was over; its pipelines serve nobody until they are taken anew.
+        loading: partitions that answer LOADING until all is applied that was in the log.
         leaving: those of partitions that were given up, until their last writes are answered.
         ready: sessions that have something to be sent, in the order in which it came up.
         slices: in which commands run; those of the partitions.
@@ -126,6 +127,7 @@ class Shared(Generic[S]):
         self.last_id = 0
         self.pipelines: dict[int, WritePipeline] = {}
         self.outboxes = Outboxes(log, self.flush)
+        self.loading: dict[int, None] = {}
         self.leaving: dict[int, WritePipeline] = {}
         self.replicas: dict[int, ReplicaPipeline] = {}
         self.owns_until = math.inf

@@ -135,28 +135,6 @@ def _open_gate() -> asyncio.Event:
     return gate
 
 
-class Watched(NullObserver):
-    """Passes everything on to the server, which is there only after the workers are."""
-
-    server: Observer
-
-    def applied(self, *what: Any) -> None:
-        """Pass it on."""
-        self.server.applied(*what)
-
-    def condition(self, *what: Any) -> None:
-        """Pass it on."""
-        self.server.condition(*what)
-
-    def lag(self, *what: Any) -> None:
-        """Pass it on."""
-        self.server.lag(*what)
-
-    def cleaned(self, *what: Any) -> None:
-        """Pass it on."""
-        self.server.cleaned(*what)
-
-
 class Live:
     """A running server.
 
@@ -253,12 +231,12 @@ def make_consumer(
 
 
 @asynccontextmanager
-async def _cleaning(live: Live, observer: Observer) -> AsyncIterator[None]:
+async def _cleaning(live: Live) -> AsyncIterator[None]:
     """What is due or dead goes meanwhile, as in a service."""
-    consumer, server = live.consumer, live.server
+    consumer, observer = live.consumer, live.server.observer
     settings = CleaningSettings(interval_s=0.05)
     cleaner = Cleaner(live.log, consumer.partitions, observer, consumer.conditions.stop_outside, settings)
-    cleaner.serve(server.swept, lambda: server.may_expire)
+    cleaner.serve(observer.swept, lambda: observer.may_expire)
     task = asyncio.create_task(cleaner.run())
     try:
         yield
@@ -311,9 +289,7 @@ async def serving(
     )
     server = Server(resp, Process(), log)
     kept = stores or {partition: MemoryStore(FAMILIES) for partition in owned}
-    observer = Watched()
-    observer.server = server
-    consumer = make_consumer(log, kept, observer, guard, dead_letters, slices)
+    consumer = make_consumer(log, kept, server.observer, guard, dead_letters, slices)
     server.attach(consumer.partitions)
     await server.start()
     stop = asyncio.Event()
@@ -322,7 +298,7 @@ async def serving(
     await server.open()
     running = asyncio.create_task(_run(consumer, stop, begin))
     try:
-        async with _cleaning(live, observer) if cleans else nullcontext():
+        async with _cleaning(live) if cleans else nullcontext():
             yield live
     finally:
         stop.set()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resp.server import Server
+from resp.observer import ServerObserver
 from tests.real.oracle import Connection, ErrorReply, Oracle, SimpleString
 from tests.resp import harness
 from tests.resp.processes import replies, serving
@@ -132,15 +132,15 @@ def test_digest_is_that_of_the_contents(client: Connection) -> None:
 async def test_expiry_of_idle_partitions_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without active expiry no TICK moves an idle partition's clock when a key is due; with it one does."""
     asked = 0
-    may_expire: property = vars(Server)["may_expire"]
+    may_expire: property = vars(ServerObserver)["may_expire"]
 
-    def asking(server: Server) -> bool:
+    def asking(observer: ServerObserver) -> bool:
         nonlocal asked
         asked += 1
-        return bool(may_expire.__get__(server))
+        return bool(may_expire.__get__(observer))
 
     monkeypatch.setattr("ingest.applying.ticker._TICK_SECONDS", 0.002)
-    monkeypatch.setattr(Server, "may_expire", property(asking))
+    monkeypatch.setattr(ServerObserver, "may_expire", property(asking))
     async with harness.serving(tmp_path, settings={"debug_commands": True}) as live:
         client = await live.client()
         await harness.pipeline(client, "DEBUG SET-ACTIVE-EXPIRE 0", "SET a 1 PX 1")
