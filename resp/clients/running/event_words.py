@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from engine.values.numbers import parse_int
+from engine.commands.options import read_integer
+from engine.errors import DB_OUT_OF_RANGE, CommandError
 from resp.clients.authorization import script_event
+from slotlog.shared.limits import DATABASES
 
 if TYPE_CHECKING:
     from resp.catalog.plans import Plan
     from resp.clients.session import Session
     from resp.writes.write_pipeline import WritePipeline
 
+_ANOTHER_DATABASE: Final = "ERR Copying to another database is not allowed in cluster mode"
+
 
 def event_words(session: Session, plan: Plan, args: list[bytes], pipeline: WritePipeline) -> tuple[bytes, list[bytes]]:
-    """The name and the arguments of a command as its event has them."""
+    """The name and the arguments of a command as its event has them.
+
+    Raises:
+        CommandError: its event would be a dead letter.
+    """
     if plan.is_script:
         return script_event(session, plan, args, pipeline)
     if plan.name == b"COPY" and session.server.clustered:
@@ -23,11 +31,17 @@ def event_words(session: Session, plan: Plan, args: list[bytes], pipeline: Write
 
 
 def _without_database(args: list[bytes]) -> list[bytes]:
-    """COPY without `DB 0`, as go-redis always sends it: no event in a cluster names a database."""
+    """COPY without `DB 0`, as go-redis always sends it: no event in a cluster names a database.
+
+    Raises:
+        CommandError: it names another database than 0.
+    """
     words = args[:2]
     options = iter(args[2:])
     for option in options:
         index = next(options, None) if option.upper() == b"DB" else None
-        if index is None or parse_int(index) != 0:
-            words += [option] if index is None else [option, index]
+        if index is None:
+            words.append(option)
+        elif (database := read_integer(index)) != 0:
+            raise CommandError(_ANOTHER_DATABASE if 0 < database < DATABASES else DB_OUT_OF_RANGE)
     return words

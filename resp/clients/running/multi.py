@@ -64,6 +64,8 @@ def execute(session: Session, plan: Plan) -> Reply:
             if step.plan.is_script or step.plan.name == b"COPY":
                 name, args = event_words(session, step.plan, step.args, pipeline)
                 step.event = [name, *args]
+            elif step.plan.name == b"SELECT" and session.server.clustered:
+                step.event = None  # there is one database: the server alone has its reply
         if reading:
             return _read(session, pipeline, steps)
         _check(session, pipeline, write=True)

@@ -29,7 +29,9 @@ SAME = (
     *("SORT bar BY w_*", "SORT bar GET #", "SORT_RO bar GET w_*", "SORT_RO bar BY {bar}*", "SORT bar STORE foo"),
     *("SORT bar BY nosort GET w", "SORT bar foo BY w_*", "SORT bar BY w_* foo", "SORT bar STORE {bar}d"),
     *("SET bar 1", "COPY bar {bar}1 DB 0", "COPY bar {bar}1 DB 0", "COPY bar {bar}1 db 0 REPLACE", "GET {bar}1"),
-    *("COPY bar {bar}1 DB 0 x", "COPY bar bar DB 0", "MULTI", "COPY bar {bar}2 DB 0", "EXEC"),
+    *("COPY bar {bar}1 DB 0 x", "COPY bar bar DB 0", "COPY bar {bar}1 DB x", "COPY bar {bar}1 DB -1"),
+    *("COPY bar {bar}1 DB 16", "MULTI", "COPY bar {bar}2 DB 0", "EXEC", "MULTI", "SELECT 0", "GET bar", "EXEC"),
+    *("MULTI", "SELECT 0", "SET bar 2", "EXEC"),
     "DEL bar {bar}1 {bar}2",
     *("REPLICAOF NO ONE", "SLAVEOF here 1", "CONFIG GET cluster-enabled", "INFO cluster", "SELECT 0"),
 )
@@ -73,6 +75,21 @@ def test_replies_are_those_of_a_cluster(clients: list[Connection], node: RespSer
     """What does not depend on who the nodes are is answered as a node of a real cluster does."""
     with closing(node.connect()) as theirs:
         assert replies(theirs, SAME, protocol) == replies(clients[0], SAME, protocol)
+
+
+def test_other_databases_are_refused(clients: list[Connection]) -> None:
+    """COPY and SELECT name what there is not in a cluster, also in a transaction."""
+    other = ErrorReply(b"ERR Copying to another database is not allowed in cluster mode")
+    select = ErrorReply(b"ERR SELECT is not allowed in cluster mode")
+    queued = SimpleString(b"QUEUED")
+
+    assert [other, SimpleString(b"OK"), queued, queued, other] == [
+        reply
+        for _, reply in replies(clients[0], ["COPY b {b}1 DB 1", "MULTI", "SET b 1", "COPY b {b}1 DB 1", "EXEC"], "2")
+    ]
+    assert [SimpleString(b"OK"), queued, queued, [SimpleString(b"OK"), select], 1] == [
+        reply for _, reply in replies(clients[0], ["MULTI", "SET b 1", "SELECT 1", "EXEC", "DEL b"], "2")
+    ]
 
 
 def _shape(reply: Any) -> Any:
