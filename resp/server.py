@@ -117,7 +117,7 @@ class Server(Shared[Session]):
         self.pipelines.update(sorted(others.items()))
         owned.local_appends, owned.tick = pipeline.local_writes, pipeline.tick_when_idle
         owned.leave = partial(self._left, pipeline)
-        self.refresh()
+        self.refresh()  # commands take no short way any more into the pipeline that was there before
 
     async def begin(self, partition: int) -> None:
         """Serve a partition as soon as everything is applied that is in the log now."""

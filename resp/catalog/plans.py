@@ -40,7 +40,7 @@ class Plan:
         waiting: how it is run when it is to wait; None: it never is.
         counted: the plan that has the counters: itself, or that of which it is the reading or waiting form.
         returns_data: its reply may be large.
-        is_general: a read that never takes the fast path; so has `first_key` -1 a write.
+        is_general: a read that never takes the fast path. A write that does not has a `first_key` of -1.
         run_kind: of `engine.native.READS`; -1: it is none of them.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.

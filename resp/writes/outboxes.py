@@ -123,14 +123,16 @@ class Outboxes:
     def _hand_over(self, groups: list[tuple[Sender, list[Item]]], positions: list[RecordPosition]) -> None:
         self._hands_over = True
         at = 0
-        for outbox, items in groups:
-            end = at + sum([item.entry is not None for item in items])
-            try:
-                outbox.hand_over(items, positions[at:end])
-            except Exception:  # a bug of ours: the other partitions' writes have to be applied all the same
-                logger.exception("hand_over_failed", positions=positions[at:end][:1])
-            at = end
-        self._hands_over = False
+        try:
+            for outbox, items in groups:
+                end = at + sum([item.entry is not None for item in items])
+                try:
+                    outbox.hand_over(items, positions[at:end])
+                except Exception:  # a bug of ours: the other partitions' writes have to be applied all the same
+                    logger.exception("hand_over_failed", positions=positions[at:end][:1])
+                at = end
+        finally:  # else no reply of anybody would be sent any more
+            self._hands_over = False
         if self._has_replies:
             self._has_replies = False
             self._deliver()

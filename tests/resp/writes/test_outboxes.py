@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+from greenlet import GreenletExit
+
 from resp.writes.items import Item
 from resp.writes.outbox import Outbox
 from resp.writes.outboxes import Outboxes
@@ -129,6 +132,21 @@ async def test_one_partition_in_trouble_keeps_no_other() -> None:
 
     await asyncio.sleep(0)
     assert [(1, [(1, 2)]), "replies"] == partitions.told
+
+
+async def test_replies_are_sent_again_behind_one_that_ends_in_the_middle() -> None:
+    """A fiber that is ended while a group is handed over holds up no replies that come later."""
+    partitions = _Partitions()
+
+    def end(*_: object) -> None:
+        raise GreenletExit
+
+    outbox = Outbox(partitions.outboxes, end, partitions._failed)
+    with pytest.raises(GreenletExit):
+        partitions.outboxes._hand_over([(outbox, [])], [])
+    partitions.outboxes.delivered()
+
+    assert ["replies"] == partitions.told
 
 
 async def test_what_is_suspended_waits_alone() -> None:
