@@ -31,7 +31,7 @@ extern struct tx_slots {
 } TX;
 
 extern struct ranks_slots { Py_ssize_t blocks, groups, holders, scores; } RANKS;
-extern struct stretches_slots { Py_ssize_t counts, ends, heads, sums, totals; } STRETCHES;
+extern struct stretches_slots { Py_ssize_t counts, ends, heads, scores, sums, totals; } STRETCHES;
 extern struct holders_slots { Py_ssize_t keys, records, scored; } HOLDERS;
 extern struct block_scores_slots { Py_ssize_t changes, scores; } BLOCK_SCORES;
 

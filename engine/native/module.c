@@ -19,7 +19,7 @@ struct ranks_slots RANKS;
 static const char *const RANKS_SLOTS[] = {"blocks", "groups", "holders", "scores", NULL};
 
 struct stretches_slots STRETCHES;
-static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "heads", "sums", "totals", NULL};
+static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "heads", "scores", "sums", "totals", NULL};
 
 struct holders_slots HOLDERS;
 static const char *const HOLDERS_SLOTS[] = {"keys", "records", "scored", NULL};

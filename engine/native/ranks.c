@@ -20,14 +20,7 @@ int is_ranked(PyObject *key)
 /* Where `Stretches` have their scores. NULL without an error: they are not as expected. */
 static PyObject *all_scores(PyObject *blocks)
 {
-    static const char *const names[] = {"scores", NULL};
-    static PyTypeObject *known;
-    static Py_ssize_t slot;
-    if (known != stretches_type) {
-        if (find_slots(stretches_type, names, &slot)) return NULL;
-        known = stretches_type;
-    }
-    PyObject *scores = at(blocks, slot);
+    PyObject *scores = at(blocks, STRETCHES.scores);
     return is_list(scores) && PyList_GET_SIZE(scores) == PyList_GET_SIZE(at(blocks, STRETCHES.ends)) ? scores : NULL;
 }
 
