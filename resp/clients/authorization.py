@@ -84,6 +84,15 @@ def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterato
         yield inner, inner_args
 
 
+def write_in(server: Shared[Session], plan: Plan, args: list[bytes]) -> tuple[Plan, list[bytes]]:
+    """The write that a command on the server runs, which is checked as if it stood alone; any other command itself."""
+    if plan.server is not None and plan.server.inner is not None:
+        *_, (inner, words) = _commands(server, plan, args)
+        if inner.write:
+            return inner, words
+    return plan, args
+
+
 def script_event(session: Session, plan: Plan, args: list[bytes], pipeline: WritePipeline) -> tuple[bytes, list[bytes]]:
     """The name and the arguments of a script's event, or read: with the user's rights, and whether memory is short."""
     server, name = session.server, plan.spec.name if plan.spec is not None else plan.name

@@ -274,6 +274,18 @@ def test_a_script_of_one_partition_is_known_to_all(cluster: RespServer) -> None:
             client.evalsha(sha, 1, "b")
 
 
+def test_a_script_of_one_partition_runs_once_in_another(cluster: RespServer) -> None:
+    """SLOTLOG ONCE finds by its SHA-1 what EVALSHA does."""
+    with connected_to(cluster) as client:
+        client.flushall()
+        client.script_flush()
+        append = "return redis.call('APPEND', KEYS[1], 'x')"
+        assert 1 == client.eval(append, 1, "a")
+        sha = hashlib.sha1(append.encode(), usedforsecurity=False).hexdigest()
+        once = [client.execute_command("SLOTLOG", "ONCE", "known", "EVALSHA", sha, "1", "b") for _ in range(2)]
+        assert ([1, 1], b"x") == (once, client.get("b"))
+
+
 def test_a_script_that_reads_is_known_to_all_partitions(cluster: RespServer) -> None:
     """EVALSHA_RO finds what EVAL and EVAL_RO have brought to another partition, EVALSHA only what EVAL has."""
     with connected_to(cluster) as client:

@@ -85,6 +85,18 @@ def test_once_is_no_way_around_the_rules_of_sort(secured: Secured) -> None:
     assert reply == ErrorReply(b"ERR BY option of SORT denied due to insufficient ACL permissions.")
 
 
+def test_once_is_no_way_around_the_rules_of_scripts(secured: Secured) -> None:
+    """A script that is to be done only once has its user's rights, and no others."""
+    with closing(secured.login("scripts-once", "+@all", "-set", "~o*")) as client:
+        once = ["SLOTLOG", "ONCE", "script", "EVAL"]
+        reply = client.call(*once, "return redis.pcall('SET', KEYS[1], 1).err", "1", "o")
+        other = client.call(*once[:2], "another", "EVAL", "return redis.pcall('DEL', 'x').err", "0")
+
+    failure = b"ERR ACL failure in script: "
+    assert reply == failure + b"User scripts-once has no permissions to run the 'set' command"
+    assert other == failure + b"No permissions to access a key"
+
+
 def test_a_refusal_inside_multi_aborts_it(secured: Secured) -> None:
     """What is not allowed is not queued, and EXEC says so; nothing of it was done."""
     with closing(secured.login("queueing", "+@all", "~q*")) as client:

@@ -19,18 +19,18 @@ from engine.values.replies import Status
 from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.addresses import Endpoint
-from resp.clients.authorization import denial, needs_memory, script_event
-from resp.clients.running.event_words import event_words
+from resp.clients.authorization import denial, needs_memory, script_event, write_in
+from resp.clients.running.event_words import submit_write
 from resp.clients.running.long_commands import start
 from resp.clients.running.looking_back import read_past, refusal_in_past
 from resp.clients.running.multi import aborted, reads_here, show_when_run
-from resp.clients.running.tracked import note_next_script, note_read, pending_read, pending_write
+from resp.clients.running.tracked import note_next_script, note_read, pending_read
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
 from resp.resources.shortage import OUT_OF_MEMORY
 from resp.wire.protocol import TooLarge
 from resp.wire.server_replies import NO_REPLY
-from resp.writes.entries import TOO_LARGE, event_entry
+from resp.writes.entries import TOO_LARGE
 from resp.writes.groups import BROKEN
 from resp.writes.stopping import READ_ONLY, WAITS_FOR_GROUP, about_keys
 from slotlog.shared.errors import wrong_arity
@@ -149,6 +149,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         denied = denial(session.server, session, plan, command, args)
         if denied is not None:
             return denied
+    plan, args = write_in(session.server, plan, args)
     shortage = session.server.shortage
     if shortage.is_on and (shortage.refuses(plan, session.transaction) or needs_memory(session, plan, args)):
         return OUT_OF_MEMORY
@@ -378,20 +379,3 @@ def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         return
     keys = plan.spec.keys(args)
     submit_write(session, plan, server.pipeline_of(keys), command, keys)
-
-
-def submit_write(
-    session: Session, plan: Plan, pipeline: WritePipeline, command: list[bytes], keys: list[bytes]
-) -> None:
-    """Append one command, as the client has sent it, as an event; its reply is pending until it is applied.
-
-    Raises:
-        CommandError: the event would be too large.
-    """
-    args = command[2:] if b"|" in plan.name else command[1:]
-    name, words = event_words(session, plan, args, pipeline)
-    entry = event_entry(pipeline.partition, name, words, keys, db=session.db)
-    pending = pending_write(session, plan, args, command, entry)
-    pending.name, pending.args = name, words
-    session.output.pending_replies.append(pending)
-    pipeline.submit(pending)

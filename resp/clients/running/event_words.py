@@ -1,4 +1,4 @@
-"""The words of a client's command in its event: its own, or what they come to on this worker."""
+"""The event of a client's command: its own words, or what they come to on this worker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from engine.commands.options import read_integer
 from engine.errors import DB_OUT_OF_RANGE, CommandError
 from resp.clients.authorization import script_event
+from resp.clients.running.tracked import pending_write
+from resp.writes.entries import event_entry
 from slotlog.shared.limits import DATABASES
 
 if TYPE_CHECKING:
@@ -15,6 +17,28 @@ if TYPE_CHECKING:
     from resp.writes.write_pipeline import WritePipeline
 
 _ANOTHER_DATABASE: Final = "ERR Copying to another database is not allowed in cluster mode"
+
+
+def submit_write(
+    session: Session,
+    plan: Plan,
+    pipeline: WritePipeline,
+    command: list[bytes],
+    keys: list[bytes],
+    event_id: bytes | None = None,
+) -> None:
+    """Append one command, as the client has sent it, as an event; its reply is pending until it is applied.
+
+    Raises:
+        CommandError: the event would be too large.
+    """
+    args = command[2:] if b"|" in plan.name else command[1:]
+    name, words = event_words(session, plan, args, pipeline)
+    entry = event_entry(pipeline.partition, name, words, keys, db=session.db, event_id=event_id)
+    pending = pending_write(session, plan, args, command, entry, event_id)
+    pending.name, pending.args = name, words
+    session.output.pending_replies.append(pending)
+    pipeline.submit(pending)
 
 
 def event_words(session: Session, plan: Plan, args: list[bytes], pipeline: WritePipeline) -> tuple[bytes, list[bytes]]:

@@ -81,10 +81,17 @@ def pending_read(
     return PendingReply(session, plan, plan.name, args, command, spec=plan.spec)
 
 
-def pending_write(session: Session, plan: Plan, args: list[Any], command: list[bytes], entry: Entry) -> PendingReply:
+def pending_write(
+    session: Session,
+    plan: Plan,
+    args: list[Any],
+    command: list[bytes],
+    entry: Entry,
+    event_id: bytes | None = None,
+) -> PendingReply:
     """A write on its way."""
     kind = PendingReply if session.tracking is None else TrackedWrite
-    return kind(session, plan, plan.name, args, command, entry)
+    return kind(session, plan, plan.name, args, command, entry, event_id=event_id)
 
 
 def note_read(session: Session, partition: int, keys: list[bytes], offset: int) -> None:

@@ -10,10 +10,9 @@ from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Map, Reply
 from resp.catalog.plans import CommandKind
-from resp.clients.running.pending_reply import PendingReply
+from resp.clients.running.event_words import submit_write
 from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY
-from resp.writes.entries import event_entry
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.shared.errors import EventError
 from slotlog.shared.limits import ID_BYTES_MAX
@@ -165,9 +164,5 @@ def once(session: Session, args: list[bytes]) -> Reply:
     keys = plan.spec.keys(inner)
     if not keys and server.clustered:
         raise CommandError("ERR SLOTLOG ONCE takes a command that names a key")
-    pipeline = server.pipeline_of(keys)
-    entry = event_entry(pipeline.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
-    pending = PendingReply(session, plan, plan.name, inner, command, entry, event_id=event_id)
-    session.output.pending_replies.append(pending)
-    pipeline.submit(pending)
+    submit_write(session, plan, server.pipeline_of(keys), command, keys, event_id)
     return NO_REPLY

@@ -117,6 +117,20 @@ async def test_what_a_cluster_has_not(tmp_path: Path) -> None:
     assert [0, 0] == appended
 
 
+async def test_what_a_cluster_has_not_once(tmp_path: Path) -> None:
+    """SLOTLOG ONCE refuses the same, and takes COPY with the one database that there is."""
+    async with serving(tmp_path, partitions=2) as live:
+        commands = "SET {b} 1", "MOVE {b} 1", "SORT {b} BY w* STORE {b}", "COPY {b} {b}2 DB 1", "COPY {b} {b}2 DB 0"
+        client = await live.client()
+        got = await pipeline(client, *[f"SLOTLOG ONCE {at} {words}" for at, words in enumerate(commands)])
+        alone = await pipeline(client, *commands[1:-1])
+        appended = await live.log.end_offset(0) + await live.log.end_offset(1)
+
+    assert [ErrorReply] * 3 == [type(reply) for reply in alone]
+    assert [OK, *alone, 1] == got
+    assert 2 == appended
+
+
 async def test_keys_that_are_elsewhere(tmp_path: Path) -> None:
     """MOVED to the worker that has the slot, CLUSTERDOWN where nobody has it, CROSSSLOT for keys of two slots."""
     peers = {"peers": "0=127.0.0.1:7000,1=127.0.0.1:7001"}

@@ -15,6 +15,12 @@ QUEUED: Final = SimpleString(b"QUEUED")
 FULL: Final = ErrorReply(b"OOM command not allowed when used memory > 'maxmemory'.")
 ABORTED: Final = ErrorReply(b"EXECABORT Transaction discarded because of previous errors.")
 
+_ONCE: Final = (
+    ("SET", "a", "2"),
+    ("EVAL", "return redis.call('SET', KEYS[1], 2)", "1", "a"),
+    ("DEL", "a"),
+)
+
 
 async def limited(live: Live, limit: str = "1") -> Client:
     """A client, after it has set the limit."""
@@ -34,6 +40,17 @@ async def test_what_needs_memory_is_refused(tmp_path: Path) -> None:
 
         assert [FULL, FULL, FULL, b"1", FULL, 1, SimpleString(b"PONG")] == got
         assert [b"SET", b"DEL"] == [name for name, _ in await live.events()]
+
+
+async def test_what_runs_once(tmp_path: Path) -> None:
+    """SLOTLOG ONCE of what may grow something is refused as that itself, and a script in it may only free memory."""
+    async with serving(tmp_path) as live:
+        await live.ask("SET", "a", "1")
+        client = await limited(live)
+        once = [await client.call("SLOTLOG", "ONCE", str(at), *words) for at, words in enumerate(_ONCE)]
+
+        assert [FULL, ErrorReply, 1] == [once[0], type(once[1]), once[2]]
+        assert [b"SET", b"RUNAS_OOM", b"DEL"] == [name for name, _ in await live.events()]
 
 
 async def test_transactions(tmp_path: Path) -> None:
