@@ -17,6 +17,7 @@ _DOUBLE: Final = Struct(">d")
 
 _SIGN: Final = 1 << 63
 _ALL: Final = (1 << 64) - 1
+_INVERTED: Final = bytes(range(255, -1, -1))
 
 pack_u64 = U64.pack
 
@@ -38,8 +39,7 @@ def pack_score(score: float) -> bytes:
     if score != score:  # noqa: PLR0124 - the one value that differs from itself
         message = "NaN cannot be stored as a score"
         raise ValueError(message)
-    bits: int = U64.unpack(_DOUBLE.pack(score))[0]
-    return U64.pack(bits ^ _ALL)
+    return _DOUBLE.pack(score).translate(_INVERTED)  # as an integer, which is packed again, it takes twice as long
 
 
 def parse_score(data: bytes) -> float:

@@ -92,6 +92,7 @@ def test_scores_are_read(text: bytes, value: float) -> None:
     [
         *(b" 3", b"3 ", b"\t3", b"3\n", b"\x1c3", b"-", b"+", b"+-3", b"++3", b".", b".e5", b"1e", b"1e+", b"1e1.5"),
         *(b"1_000", b"1,5", b"1.5.5", b"1d", b"0x10", b"0x1p3", b"infinit", b"infx", b"nan", b"-NaN", b"nan(1)"),
+        *(b"--3", b"-+3", b"-3-"),
     ],
 )
 def test_other_texts_are_no_scores(text: bytes) -> None:
