@@ -90,6 +90,8 @@ class Executor:
     ) -> Reply:
         """Apply one record: the hot path, with plain attributes and no object of its own (docs/performance-notes.md).
 
+        The machine has turned the transaction to it, but for the database, which may be none.
+
         Raises:
             EventError: it can never be applied.
             Exception: a bug of ours, or the store's own.
@@ -102,7 +104,8 @@ class Executor:
         tx = self._tx
         if spec.guarded or db or self._clustered:
             self.placement.check_event(spec, args, db, tx.session)
-        tx.begin(offset, self.clock_ms, db)
+        if db != tx.db:
+            tx.select(db)
         if event_id is not None and self._dedup.new_at != offset:
             first = self._dedup.outcome(event_id, self.clock_ms)
             if first is not None:
@@ -201,7 +204,8 @@ class Executor:
             return self.apply(offset, find(upper).name, args, db, event_id, applied)
         steps = self.placement.check_transaction(args, db)
         tx = self._tx
-        tx.begin(offset, self.clock_ms, db)
+        if db != tx.db:
+            tx.select(db)
         first = None if event_id is None else self._dedup.outcome(event_id, self.clock_ms)
         if first is not None:
             applied.duplicates += 1

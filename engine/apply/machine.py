@@ -122,7 +122,7 @@ class Machine(Readable):
         applied.first_time_ms = records[0][1] if records else 0
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
         records = retimed(records, self.position.retimes)
-        offset, name, taken, is_begun = from_offset - 1, b"", 0, False
+        offset, name, taken = from_offset - 1, b"", 0
         executor.waiting, commands = waiting, applied.commands
         executor.scripts.applied, executor.scripts.waiting = applied, waiting
         run = None if skips or self.hot_path is None else self.hot_path.others(records, applied, waiting)
@@ -134,25 +134,20 @@ class Machine(Readable):
                 elif 0 <= time_ms <= TIME_MS_MAX:
                     if time_ms > executor.clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
                         executor.clock_ms = time_ms
+                    tx.offset, tx.now_ms = offset, executor.clock_ms  # `begin`, without the call and the database
+                    tx.draws = tx.written_bytes = 0
                     try:
                         handler, least, most = executor.simple.get(name, NOT_SIMPLE)
-                        if least <= len(args) <= most and not db and event_id is session is None:
-                            if is_begun:  # `begin` behind another record like this, without the call
-                                tx.offset, tx.now_ms = offset, executor.clock_ms
-                                tx.draws = tx.written_bytes = 0
-                            else:
-                                tx.begin(offset, executor.clock_ms, 0)
-                                is_begun = True
+                        if least <= len(args) <= most and not db and event_id is None and session is None:
+                            if tx.db:
+                                tx.select(0)
                             commands[name] += 1
                             reply = handler(tx, args)
+                        elif session is None:
+                            reply = executor.apply(offset, name, args, db, event_id, applied)
                         else:
-                            is_begun = False
-                            if session is None:
-                                reply = executor.apply(offset, name, args, db, event_id, applied)
-                            else:
-                                reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
+                            reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
                     except CommandError as error:
-                        is_begun = False
                         reply = applied.reject(offset, name, error)
                     except EventError as error:
                         applied.dead_letters.append((offset, error.reason))

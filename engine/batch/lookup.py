@@ -30,6 +30,7 @@ class Lookup:
     """The keys of one partition as the batch has left them so far.
 
     Attributes:
+        db: the logical database that the command runs in.
         now_ms, offset: log time and offset of the record that is being applied.
         session: of the record that is being applied, if it names one.
         stored_dbs: by logical database, the number under which its records are stored: another one after SWAPDB.
@@ -40,7 +41,7 @@ class Lookup:
     """
 
     __slots__ = (
-        "_db", "_keys", "_observed", "_observer", "_overlay", "_partition", "_touched", "cursors", "draws", "knobs",
+        "_keys", "_observed", "_observer", "_overlay", "_partition", "_touched", "cursors", "db", "draws", "knobs",
         "now_ms", "offset", "session", "stored_dbs", "value_bytes", "written_bytes",
     )  # fmt: skip
 
@@ -56,7 +57,7 @@ class Lookup:
         self._partition = partition
         self._overlay = self.overlay_of(store, layout, key_cache_bytes)
         self._touched = self._overlay.touched
-        self.offset = self.draws = self._db = 0
+        self.offset = self.draws = self.db = 0
         self.cursors = Cursors()
         self.knobs: Mapping[str, int] = DEFAULT_KNOBS
         self._observer, self._observed = EffectObserver(), False
@@ -64,14 +65,9 @@ class Lookup:
         self.select(0)
 
     @property
-    def db(self) -> int:
-        """The logical database that the command runs in."""
-        return self._db
-
-    @property
     def stored_db(self) -> int:
         """The number under which the records of that database are stored."""
-        return self.stored_dbs[self._db]
+        return self.stored_dbs[self.db]
 
     def begin(self, offset: int, now_ms: int, db: int) -> None:
         """Turn to the record at `offset`: its time, its database, its own sequence of random draws."""
@@ -79,12 +75,12 @@ class Lookup:
         self.draws = 0
         self.written_bytes = 0
         self.now_ms = now_ms
-        if db != self._db:
+        if db != self.db:
             self.select(db)
 
     def select(self, db: int) -> None:
         """Turn to another logical database for the rest of the record."""
-        self._db = db
+        self.db = db
         keys = self._overlay.databases.setdefault(self.stored_dbs[db], {})
         if self._observed:
             self._observer.turn_to(db, keys)
@@ -164,7 +160,7 @@ class Lookup:
         self._observed = True
         self._keys = self._observer
         self._observer.begin(self.now_ms)
-        self.select(self._db)
+        self.select(self.db)
 
     def lost_field(self, key: Key) -> None:
         """Note that a field of `key` that was due is replaced."""
@@ -194,7 +190,7 @@ class Lookup:
 
     def _load(self, name: bytes) -> Key:
         """The key `name` from the store: it is not cached."""
-        key = self._overlay.load(self.stored_dbs[self._db], name)
+        key = self._overlay.load(self.stored_dbs[self.db], name)
         self._keys[name] = key
         self.value_bytes += len(key.value)
         return key

@@ -213,7 +213,7 @@ class Transaction(Lookup):
             self._overlay.keep()
         else:
             self._overlay.forget()
-            self.select(self._db)
+            self.select(self.db)
         if not written or len(self.floors) + len(self.ceilings) > _HINTS_MAX:
             self.floors.clear()
             self.ceilings.clear()

@@ -12,7 +12,7 @@ struct subkeys_slots SUBKEYS;
 static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "kept", "order", "prefix", "whole", NULL};
 
 struct tx_slots TX;
-static const char *const TX_SLOTS[] = {"_db", "_keys", "_touched", "ceilings", "counts", "draws", "floors", "now_ms", "offset",
+static const char *const TX_SLOTS[] = {"db", "_keys", "_touched", "ceilings", "counts", "draws", "floors", "now_ms", "offset",
     "stored_dbs", "value_bytes", "written_bytes", NULL};
 
 struct ranks_slots RANKS;
@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 14
+#define INTERFACE 15
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
