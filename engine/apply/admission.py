@@ -6,6 +6,7 @@ Whatever is refused here can never be applied, whoever reads it: it becomes a de
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from engine.commands.registry import SPECS, Spec, find
 from engine.errors import foreign_pattern
@@ -28,6 +29,10 @@ def pattern_refusal(spec: Spec, args: list[bytes]) -> str | None:
         if not itself and pattern_slot(pattern) != home:
             return foreign_pattern(option)
     return None
+
+
+_NOT_FREE: Final = SPECS[b"GET"], 1, 0
+"""Stands for a command that may not stand anywhere: no number of words is right for it."""
 
 
 def _free_specs() -> dict[bytes, tuple[Spec, int, int]]:
@@ -79,10 +84,10 @@ class Placement:
         checked: list[Step] = []
         free = self._free
         for step in steps:  # most have nothing but their number of words to be asked for
-            found = free.get(step[0])
-            if found is None or not found[1] <= len(step) <= found[2]:
+            spec, least, most = free.get(step[0], _NOT_FREE)
+            if not least <= len(step) <= most:
                 break
-            checked.append((found[0], step[1:]))
+            checked.append((spec, step[1:]))
         else:
             return checked
         checked.clear()

@@ -210,11 +210,13 @@ class Executor:
         if first is not None:
             applied.duplicates += 1
             return first[0]
-        if tx.session is not None and not end_watches(tx, tx.session):
-            return self._remember(event_id, offset, NIL_ARRAY)
-        replies: list[Reply] = []
-        self._run_steps(steps, replies, offset, applied, event_id is not None or offset in self.waiting)
-        return self._remember(event_id, offset, replies)
+        reply: Reply = NIL_ARRAY
+        if tx.session is None or end_watches(tx, tx.session):
+            reply = []
+            self._run_steps(steps, reply, offset, applied, event_id is not None or offset in self.waiting)
+        if event_id is not None:
+            self._dedup.remember(event_id, self.clock_ms, offset, reply)
+        return reply
 
     def _run_steps(self, steps: list[Step], kept: list[Reply], offset: int, applied: Applied, wanted: bool) -> None:
         """Run the commands of a transaction behind those that have run, all of them writes, and add to their replies.
@@ -253,9 +255,3 @@ class Executor:
             applied: counts the commands.
         """
         self._run_steps(self.placement.check_transaction(args, 0), kept, offset, applied, wanted=True)
-
-    def _remember(self, event_id: bytes | None, offset: int, reply: Reply) -> Reply:
-        """The reply, kept for a second delivery if the event has an id."""
-        if event_id is not None:
-            self._dedup.remember(event_id, self.clock_ms, offset, reply)
-        return reply
