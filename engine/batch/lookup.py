@@ -192,7 +192,8 @@ class Lookup:
         """The key `name` from the store: it is not cached."""
         key = self._overlay.load(self.stored_dbs[self.db], name)
         self._keys[name] = key
-        self.value_bytes += len(key.value)
+        if key.value:
+            self.value_bytes += len(key.value)
         return key
 
     def _touch(self, name: bytes) -> Key:

@@ -50,7 +50,7 @@ class Subkeys:
 
     __slots__ = ("_get", "_scan", "changed", "column_family", "fresh", "kept", "order", "prefix", "whole")
 
-    def __init__(self, column_family: str, get: Get, scan: Scan, prefix: bytes, *, fresh: bool) -> None:
+    def __init__(self, column_family: str, get: Get, scan: Scan, prefix: bytes, fresh: bool) -> None:
         self.column_family = column_family
         self.prefix = prefix
         self.changed: dict[bytes, bytes | None] = {}

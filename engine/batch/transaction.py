@@ -80,7 +80,8 @@ class Transaction(Lookup):
     def create(self, name: bytes, type_code: int) -> Key:
         """A new, empty collection of `type_code` in the place of whatever `name` held; it never expires."""
         key = self._touch(name)
-        self._bury(key)
+        if key.type != NONE:
+            self._bury(key)
         key.type = type_code
         key.version = self._next_version()
         key.size = 0
@@ -97,7 +98,8 @@ class Transaction(Lookup):
             key.touched = True
             self._touched.append(key)
         if key.type != STRING or key.version:
-            self._bury(key)
+            if key.type != NONE:
+                self._bury(key)
             key.type = STRING
             self._count(key)
         size = len(value)
@@ -238,9 +240,7 @@ class Transaction(Lookup):
         return self.last_version
 
     def _bury(self, key: Key) -> None:
-        """Take away what `key` holds, if anything; a collection leaves its elements and a graveyard entry behind."""
-        if key.type == NONE:
-            return
+        """Take away what `key` holds; a collection leaves its elements and a graveyard entry behind."""
         if key.version:
             self._overlay.let_go(key)
             bury_subkeys(key, self.now_ms, self.last_version, self.batch)

@@ -11,6 +11,7 @@ from typing import Final
 
 from slotlog.shared.limits import SLOTS
 
+_SLOT_BITS: Final = SLOTS - 1
 _WILD: Final = re.compile(rb"[*?[\\]")
 
 
@@ -24,7 +25,7 @@ def slot(key: bytes) -> int:
         end = key.find(b"}", start + 1)
         if end > start + 1:
             key = key[start + 1 : end]
-    return crc_hqx(key, 0) & (SLOTS - 1)
+    return crc_hqx(key, 0) & _SLOT_BITS
 
 
 def pattern_slot(pattern: bytes) -> int | None:

@@ -34,7 +34,6 @@ from tests.ops.verbs import succeed
 _LITTLE_ENDIAN: dict[str, Any] = {
     "_DATABASE": Struct("<QQ"),
     "_KEY_HEADER": Struct("<QQHI"),
-    "_SLOT_AND_LENGTH": Struct("<HI"),
 }
 CORPUS_BYTES_MAX = 2 * 1024 * 1024
 

@@ -111,13 +111,15 @@ class Overlay:
 
     def load(self, db: int, name: bytes) -> Key:
         """The key `name` of a stored database, from the store. It is not in `databases` yet."""
-        key = Key(db, name, self._layout.metadata_key(db, slot(name), name))
-        stored = None if db in self._flushed else self._get_metadata(key.metadata_key)
+        metadata_key = self._layout.metadata_key(db, slot(name), name)
+        key, size = Key(db, name, metadata_key), len(name)
+        stored = None if db in self._flushed else self._get_metadata(metadata_key)
         if stored is not None:
             self.families.load(key, stored)
+            size += len(key.value)
         elif self._get_earlier is not None and db not in self._flushed:
-            self._load_earlier(key, self._get_earlier(key.metadata_key))
-        if len(name) + len(key.value) > CACHED_BYTES_MAX:
+            self._load_earlier(key, self._get_earlier(metadata_key))
+        if size > CACHED_BYTES_MAX:
             self.large.append(key)
         return key
 

@@ -28,7 +28,6 @@ from engine.values.encoding import U64, pack_u64, parse_u64
 _DATABASE: Final = Struct(">QQ")
 _SLOT: Final = Struct(">H")
 _KEY_HEADER: Final = Struct(">QQHI")
-_SLOT_AND_LENGTH: Final = Struct(">HI")
 
 
 class NeoKV:
@@ -58,7 +57,6 @@ class NeoKV:
 
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         self._partition = partition
-        self._database_prefixes: dict[int, bytes] = {}
 
     def with_earlier(self) -> Layout:
         """`neokv` for a state that may have Phase 1 strings."""
@@ -66,10 +64,7 @@ class NeoKV:
 
     def metadata_key(self, db: int, slot: int, name: bytes) -> bytes:
         """`[region_id:8][index_id:8][slot:2][user_key_len:4][user_key]`."""
-        prefix = self._database_prefixes.get(db)
-        if prefix is None:
-            prefix = self._database_prefixes[db] = _DATABASE.pack(self._partition, db)
-        return prefix + _SLOT_AND_LENGTH.pack(slot, len(name)) + name
+        return _KEY_HEADER.pack(self._partition, db, slot, len(name)) + name
 
     def parse_metadata_key(self, key: bytes) -> tuple[int, int, bytes]:
         """The (db, slot, name) of a metadata key."""
