@@ -11,8 +11,8 @@ from engine.apply.records import Applied, Record
 from engine.batch.in_memory.overlay import CACHED_BYTES_MAX
 from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
-from engine.batch.ranks import rank_counts, rank_scores
-from engine.batch.ranks.rank_records import BlockScores, RankCounts, RankHolders, Stretches
+from engine.batch.ranks import rank_counts
+from engine.batch.ranks.rank_records import RankCounts, RankHolders, Stretches
 from engine.batch.transaction import Transaction
 from engine.limits import DEDUP_WINDOW_MS
 from engine.tables.dedup import Deduplicator
@@ -53,7 +53,7 @@ def hot_path(
     loading = tx.loading
     if module is None or loading is None:
         return None
-    module.configure(Key(0, b"", b""), Subkeys, Transaction, RankCounts, Stretches, RankHolders, BlockScores)
+    module.configure(Key(0, b"", b""), Subkeys, Transaction, RankCounts, Stretches, RankHolders)
     path: HotPath = module.Path(
         tx=tx,
         executor=executor,
@@ -72,6 +72,5 @@ def hot_path(
         partitions=home.partitions,
         block_max=rank_counts.BLOCK_MAX,
         group_max=rank_counts.GROUP_MAX,
-        notes_max=rank_scores.NOTES_MAX,
     )
     return path

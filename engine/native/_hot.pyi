@@ -34,7 +34,6 @@ class Path:
         group_max: int,
         held_max: int,
         scored_max: int,
-        notes_max: int,
     ) -> Self: ...
     def others(self, records: Sequence[Record], applied: object, waiting: Container[int], /) -> Run: ...
 
@@ -72,7 +71,7 @@ class Run(Iterator[Record]):
     def end(self, offset: int, /) -> tuple[int, int]: ...
 
 def configure(
-    key: object, subkeys: type, transaction: type, ranks: type, stretches: type, holders: type, block_scores: type, /
+    key: object, subkeys: type, transaction: type, ranks: type, stretches: type, holders: type, /
 ) -> None: ...
 def decode_run(
     batch: Sequence[tuple[int, int, bytes | None, bytes | None]],

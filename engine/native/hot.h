@@ -33,9 +33,8 @@ extern struct tx_slots {
 extern struct ranks_slots { Py_ssize_t blocks, groups, holders, scores; } RANKS;
 extern struct stretches_slots { Py_ssize_t counts, ends, heads, scores, sums, totals; } STRETCHES;
 extern struct holders_slots { Py_ssize_t keys, records, scored; } HOLDERS;
-extern struct block_scores_slots { Py_ssize_t changes, scores; } BLOCK_SCORES;
 
-extern PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type, *block_scores_type;
+extern PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type;
 extern PyObject *zero, *empty_bytes; /* kept for ever */
 extern PyObject *new_key_model;      /* a key as `Key` makes it */
 extern PyObject *codes[6];           /* type codes as objects */
@@ -146,7 +145,7 @@ typedef struct {
     PyObject *ok, *parse_double;
     PyObject *prefix_db, *prefix; /* of database 0, and the number for which it holds */
     int64_t time_max, overlay_bytes_max, window_ms;
-    int64_t block_max, group_max, held_max, scored_max, notes_max; /* of rank counts */
+    int64_t block_max, group_max, held_max, scored_max; /* of rank counts */
     Py_ssize_t cached_bytes_max, plain_size_max;
     unsigned int partition, partitions;
 } Path;

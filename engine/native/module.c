@@ -24,10 +24,7 @@ static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "heads", "scores
 struct holders_slots HOLDERS;
 static const char *const HOLDERS_SLOTS[] = {"keys", "records", "scored", NULL};
 
-struct block_scores_slots BLOCK_SCORES;
-static const char *const BLOCK_SCORES_SLOTS[] = {"changes", "scores", NULL};
-
-PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type, *block_scores_type;
+PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type;
 PyObject *zero, *empty_bytes, *new_key_model, *codes[6];
 
 int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots)
@@ -46,22 +43,21 @@ int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots)
     return 0;
 }
 
-PyDoc_STRVAR(configure_doc, "configure(key, subkeys, transaction, ranks, stretches, holders, block_scores): learn where the types of these have their slots.\n\n"
+PyDoc_STRVAR(configure_doc, "configure(key, subkeys, transaction, ranks, stretches, holders): learn where the types of these have their slots.\n\n"
 "`key` is one as `Key` makes it, of which new ones are copies; the others are types.");
 
 static PyObject *configure(PyObject *module, PyObject *args)
 {
     PyObject *key;
-    PyTypeObject *subkeys, *tx, *ranks, *stretches, *holders, *block_scores;
-    if (!PyArg_ParseTuple(args, "OO!O!O!O!O!O!", &key, &PyType_Type, &subkeys, &PyType_Type, &tx, &PyType_Type, &ranks, &PyType_Type,
-            &stretches, &PyType_Type, &holders, &PyType_Type, &block_scores))
+    PyTypeObject *subkeys, *tx, *ranks, *stretches, *holders;
+    if (!PyArg_ParseTuple(args, "OO!O!O!O!O!", &key, &PyType_Type, &subkeys, &PyType_Type, &tx, &PyType_Type, &ranks, &PyType_Type,
+            &stretches, &PyType_Type, &holders))
         return NULL;
     PyTypeObject *type = Py_TYPE(key);
     if (find_slots(type, KEY_SLOTS, (Py_ssize_t *)&KEY) || find_slots(subkeys, SUBKEYS_SLOTS, (Py_ssize_t *)&SUBKEYS) ||
         find_slots(tx, TX_SLOTS, (Py_ssize_t *)&TX) || find_slots(ranks, RANKS_SLOTS, (Py_ssize_t *)&RANKS) ||
         find_slots(stretches, STRETCHES_SLOTS, (Py_ssize_t *)&STRETCHES) ||
-        find_slots(holders, HOLDERS_SLOTS, (Py_ssize_t *)&HOLDERS) ||
-        find_slots(block_scores, BLOCK_SCORES_SLOTS, (Py_ssize_t *)&BLOCK_SCORES))
+        find_slots(holders, HOLDERS_SLOTS, (Py_ssize_t *)&HOLDERS))
         return NULL;
     if (type->tp_base != &PyBaseObject_Type || type->tp_itemsize || type->tp_dictoffset || type->tp_weaklistoffset ||
         (type->tp_flags & (Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_HAVE_GC)) != Py_TPFLAGS_HAVE_GC) {
@@ -75,7 +71,6 @@ static PyObject *configure(PyObject *module, PyObject *args)
     Py_XSETREF(ranks_type, (PyTypeObject *)Py_NewRef((PyObject *)ranks));
     Py_XSETREF(stretches_type, (PyTypeObject *)Py_NewRef((PyObject *)stretches));
     Py_XSETREF(holders_type, (PyTypeObject *)Py_NewRef((PyObject *)holders));
-    Py_XSETREF(block_scores_type, (PyTypeObject *)Py_NewRef((PyObject *)block_scores));
     Py_XSETREF(new_key_model, Py_NewRef(key));
     Py_XSETREF(key_type, (PyTypeObject *)Py_NewRef((PyObject *)type));
     Py_XSETREF(subkeys_type, (PyTypeObject *)Py_NewRef((PyObject *)subkeys));

@@ -24,8 +24,8 @@ static PyObject *all_scores(PyObject *blocks)
     return is_list(scores) && PyList_GET_SIZE(scores) == PyList_GET_SIZE(at(blocks, STRETCHES.ends)) ? scores : NULL;
 }
 
-/* The scores of a block in memory, of which nothing is noted, as numbers in order; NULL without an error: they are not. They
- * stand until it changes. */
+/* The scores of a block in memory, as numbers in order; NULL without an error: they are not, or not as many as are counted.
+ * They stand until it changes. */
 static const uint64_t *scores_of(PyObject *blocks, Py_ssize_t block, Py_ssize_t *count)
 {
     int64_t before = 0, with = 0;
@@ -35,11 +35,19 @@ static const uint64_t *scores_of(PyObject *blocks, Py_ssize_t block, Py_ssize_t 
     return *count == with - before ? (const uint64_t *)PyBytes_AS_STRING(held) : NULL;
 }
 
+/* What a score key, or a bound of eight bytes, begins with. */
+static inline uint64_t score_of(PyObject *score_key) { return parse((const unsigned char *)PyBytes_AS_STRING(score_key), 8); }
+
+static inline void fetch(const uint64_t *scores, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count + 7; i += 8) __builtin_prefetch(scores + i);
+}
+
 /* How many of these scores are below `score`. All are fetched at once, as no step then waits for memory by itself. */
 static Py_ssize_t below(const uint64_t *scores, Py_ssize_t count, uint64_t score)
 {
     const uint64_t *from = scores;
-    for (Py_ssize_t i = 0; i < count + 7; i += 8) __builtin_prefetch(scores + i);
+    fetch(scores, count);
     for (Py_ssize_t left = count; left > 1; left -= left / 2) from += -(Py_ssize_t)(from[left / 2 - 1] < score) & (left / 2);
     return from - scores + (count && *from < score);
 }
@@ -64,7 +72,7 @@ int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank
     if (block < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
     const uint64_t *scores = scores_of(blocks, block, &count);
     if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
-    uint64_t score = parse((const unsigned char *)PyBytes_AS_STRING(score_key), 8);
+    uint64_t score = score_of(score_key);
     Py_ssize_t lower = below(scores, count, score);
     int is_alone = lower < count && scores[lower] == score && (lower + 1 == count || scores[lower + 1] != score);
     if (is_there && !is_alone) return UNUSUAL; /* members of the same score have to be read */
@@ -121,46 +129,49 @@ typedef struct {
     int64_t in_group, in_block;
 } Count;
 
-/* Whether the scores of a block are in memory, and as expected; FAILED: not so. */
-static int are_held(PyObject *blocks, Py_ssize_t block)
+/* The scores of the block of a count, borrowed; None: they are not in memory. NULL with an error: they are not as expected. */
+static PyObject *held_scores(const Count *count)
 {
-    PyObject *scores = all_scores(blocks), *held = scores != NULL ? PyList_GET_ITEM(scores, block) : NULL;
-    if (held == Py_None) return UNUSUAL;
-    if (is_bytes(held) || (held != NULL && Py_TYPE(held) == block_scores_type && is_list(at(held, BLOCK_SCORES.changes)))) return DONE;
+    PyObject *scores = all_scores(count->blocks), *held = scores != NULL ? PyList_GET_ITEM(scores, count->block) : NULL;
+    if (held == Py_None || is_bytes(held)) return held;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the scores of a block are not as expected");
-    return FAILED;
+    return NULL;
 }
 
-/* The scores of a block with notes on them, of which there are none yet. */
-static PyObject *new_notes(PyObject *scores)
+/* How many of these scores are below that of a count, of `size` in all. */
+static Py_ssize_t lower_scores(PyObject *held, const Count *count, Py_ssize_t *size)
 {
-    PyObject *held = block_scores_type->tp_alloc(block_scores_type, 0), *changes = held == NULL ? NULL : PyList_New(0);
-    if (changes == NULL) {
-        Py_XDECREF(held);
-        return NULL;
-    }
-    put_new(held, BLOCK_SCORES.scores, scores);
-    put(held, BLOCK_SCORES.changes, changes);
-    return held;
+    *size = PyBytes_GET_SIZE(held) / 8;
+    return below((const uint64_t *)PyBytes_AS_STRING(held), *size, score_of(count->score_key));
 }
 
-/* As `note` in engine/batch/ranks/rank_scores.py. */
-static int note(Path *path, PyObject *ranks, const Count *count)
+/* Whether a score may leave those in memory, if they are: it is among them. Else Python says what is wrong. */
+static int may_leave(const Count *count)
 {
-    int done = are_held(count->blocks, count->block);
-    if (done != DONE) return done == FAILED ? FAILED : DONE;
-    PyObject *scores = all_scores(count->blocks), *held = PyList_GET_ITEM(scores, count->block);
-    if (is_bytes(held)) {
-        if ((held = new_notes(held)) == NULL) return FAILED;
-        PyList_SetItem(scores, count->block, held);
-    }
-    PyObject *notes = at(held, BLOCK_SCORES.changes), *pair = Py_BuildValue("Oi", count->score_key, count->change);
-    int failed = pair == NULL || PyList_Append(notes, pair) < 0;
-    Py_XDECREF(pair);
-    if (failed) return FAILED;
-    if (PyList_GET_SIZE(notes) <= path->notes_max) return DONE;
-    PyList_SetItem(scores, count->block, Py_NewRef(Py_None));
-    return add_to(ranks, RANKS.scores, -1) == DONE ? add_to(at(ranks, RANKS.holders), HOLDERS.scored, -1) : FAILED;
+    Py_ssize_t size;
+    PyObject *held = held_scores(count);
+    if (held == NULL) return FAILED;
+    if (held == Py_None || count->change > 0) return DONE;
+    Py_ssize_t lower = lower_scores(held, count, &size);
+    return lower < size && ((const uint64_t *)PyBytes_AS_STRING(held))[lower] == score_of(count->score_key) ? DONE : UNUSUAL;
+}
+
+/* As `moved` in engine/batch/ranks/rank_scores.py; a score that leaves is there, see `may_leave`. */
+static int move_score(const Count *count)
+{
+    Py_ssize_t size;
+    PyObject *held = held_scores(count);
+    if (held == NULL) return FAILED;
+    if (held == Py_None) return DONE;
+    Py_ssize_t lower = lower_scores(held, count, &size), passed = lower + (count->change < 0);
+    PyObject *moved = PyBytes_FromStringAndSize(NULL, (size + count->change) * 8);
+    if (moved == NULL) return FAILED;
+    const uint64_t *from = (const uint64_t *)PyBytes_AS_STRING(held);
+    uint64_t *to = (uint64_t *)PyBytes_AS_STRING(moved);
+    memcpy(to, from, lower * 8);
+    if (count->change > 0) to[lower] = score_of(count->score_key);
+    memcpy(to + lower + (count->change > 0), from + passed, (size - passed) * 8);
+    return PyList_SetItem(all_scores(count->blocks), count->block, moved) < 0 ? FAILED : DONE;
 }
 
 /* Finds what counts a score key, `before` (NULL: nothing) being counted already. UNUSUAL: it is not in memory, or it would
@@ -182,8 +193,10 @@ static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, 
         return UNUSUAL;
     if (before != NULL && before->group == group) in_group = before->in_group;
     if (before != NULL && before->blocks == blocks && before->block == block) in_block = before->in_block;
-    if (are_held(blocks, block) == FAILED) return FAILED;
     *count = (Count){count->score_key, count->change, groups, blocks, group, block, in_group + count->change, in_block + count->change};
+    PyObject *held = held_scores(count);
+    if (held == NULL) return FAILED;
+    if (is_bytes(held)) fetch((const uint64_t *)PyBytes_AS_STRING(held), PyBytes_GET_SIZE(held) / 8);
     int64_t most = group_max(path, size);
     if (count->change > 0) return count->in_block > path->block_max || count->in_group > most ? UNUSUAL : DONE;
     if (count->in_block < 0 || count->in_block > count->in_group) return UNUSUAL;
@@ -232,11 +245,12 @@ static int count_move(Call *call, PyObject *ranks, PyObject *old_key, PyObject *
     if (!may_hold(call->run->path, ranks) || size < 1 || size > (1LL << 40)) return UNUSUAL;
     for (int i = 0; done == DONE && i < number; i++)
         done = plan(call->run->path, ranks, size, i ? counts : NULL, counts + i);
+    for (int i = 0; done == DONE && i < number; i++) done = may_leave(counts + i);
     if (done == DONE) done = then(what);
     for (int i = 0; done == DONE && i < number; i++) {
         done = set_count(ranks, counts[i].blocks, counts[i].block, 1, counts[i].in_block);
         if (done == DONE) done = set_count(ranks, counts[i].groups, counts[i].group, 2, counts[i].in_group);
-        if (done == DONE) done = note(call->run->path, ranks, counts + i);
+        if (done == DONE) done = move_score(counts + i);
     }
     return done;
 }

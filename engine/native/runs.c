@@ -197,16 +197,16 @@ static PyObject *path_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *words[] = {"tx", "executor", "dedup", "new_ids", "get_id", "get_metadata", "load_stored", "prefix_of", "flushed",
         "large", "listings", "make_listing", "ok", "parse_double", "time_max", "overlay_bytes_max", "window_ms", "cached_bytes_max", "plain_size_max",
-        "partition", "partitions", "block_max", "group_max", "held_max", "scored_max", "notes_max", NULL};
+        "partition", "partitions", "block_max", "group_max", "held_max", "scored_max", NULL};
     enum { OBJECTS = 14 };
     PyObject *given[OBJECTS];
-    long long time_max, overlay_bytes_max, window_ms, block_max, group_max, held_max, scored_max, notes_max;
+    long long time_max, overlay_bytes_max, window_ms, block_max, group_max, held_max, scored_max;
     Py_ssize_t cached_bytes_max, plain_size_max;
     unsigned int partition, partitions;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOOOOLLLnnIILLLLL", words, &given[0], &given[1], &given[2], &given[3],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOOOOLLLnnIILLLL", words, &given[0], &given[1], &given[2], &given[3],
             &given[4], &given[5], &given[6], &given[7], &given[8], &given[9], &given[10], &given[11], &given[12], &given[13], &time_max,
             &overlay_bytes_max, &window_ms, &cached_bytes_max, &plain_size_max, &partition, &partitions,
-            &block_max, &group_max, &held_max, &scored_max, &notes_max))
+            &block_max, &group_max, &held_max, &scored_max))
         return NULL;
     if (tx_type == NULL || Py_TYPE(given[0]) != tx_type || !PyList_CheckExact(at(given[0], TX.touched)) ||
         !PyDict_CheckExact(given[3]) || !PySet_CheckExact(given[8]) || !PyList_CheckExact(given[9]) || !PyDict_CheckExact(given[10]) ||
@@ -228,7 +228,6 @@ static PyObject *path_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     path->group_max = group_max;
     path->held_max = held_max;
     path->scored_max = scored_max;
-    path->notes_max = notes_max;
     return (PyObject *)path;
 }
 

@@ -28,7 +28,7 @@ from typing import Final
 
 from engine.batch.ranks import rank_scores
 from engine.batch.ranks.rank_records import RankCounts, Stretches
-from engine.batch.ranks.rank_scores import Walk, note
+from engine.batch.ranks.rank_scores import Walk, moved
 from engine.errors import CorruptionError
 from engine.layouts.layout import Form
 from engine.values.encoding import U64, pack_u64
@@ -307,8 +307,8 @@ def _add(
         group_counts[at] = new_group = in_group + change
         blocks.counts[number] = new_block = in_block + change
         blocks.recount()
-        if blocks.scores[number] is not None:
-            note(ranks, blocks, number, score_key, change)
+        if (held := blocks.scores[number]) is not None:
+            blocks.scores[number] = moved(held, score_key, change)
         if change < 0 and not 0 <= new_block <= new_group:
             raise InvariantError(f"a group of {new_group} members has a block of {new_block}")
         changed[BLOCK + block] = pack_u64(new_block)

@@ -16,21 +16,6 @@ class Keys(Protocol):
         ...
 
 
-class BlockScores:
-    """The scores of a block, and what of its members has changed since they were put together.
-
-    Attributes:
-        scores: as in `Stretches.scores`, without the changes.
-        changes: score keys that have come (1) or gone (-1) since, the first change first.
-    """
-
-    __slots__ = ("changes", "scores")
-
-    def __init__(self, scores: bytes) -> None:
-        self.scores = scores
-        self.changes: list[tuple[bytes, int]] = []
-
-
 class Stretches:
     """Stretches of a sorted set's score keys, in order: where each ends, and how many members it has.
 
@@ -43,7 +28,7 @@ class Stretches:
 
     __slots__ = ("counts", "ends", "heads", "scores", "sums", "totals")
 
-    def __init__(self, ends: list[bytes], counts: list[int], scores: list[bytes | BlockScores | None]) -> None:
+    def __init__(self, ends: list[bytes], counts: list[int], scores: list[bytes | None]) -> None:
         self.ends = ends
         self.counts = counts
         self.scores = scores

@@ -171,6 +171,39 @@ def test_places_follow_blocks_that_are_cut_anew(sender: Sender) -> None:
                 assert array("q", stretches.sums).tolist() == list(accumulate(stretches.counts))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_places_after_changes_are_answered(sender: Sender, seed: int) -> None:
+    """After each ZADD and ZREM, written or not, by C and as a plain model says; ranks of equal scores may be left."""
+    chance = random.Random(seed)
+    model = {f"m{n}": float(n) for n in range(_SIZE)}
+    for score in range(0, _SIZE, 20):
+        sender.both("ZCOUNT", "z", str(score), "+inf")
+    blocks = sum(len(each.ends) for each in held_stretches(sender.machine, b"z"))
+    for step in range(300):
+        member = f"m{chance.randrange(1000, 1100)}"
+        placed = 1000 + chance.choice([step / 3, float(step // 9)])
+        if step % 2:
+            member = f"new{step}"
+        if step % 5 == 0:
+            sender("ZREM", "z", member, commit=chance.random() < 0.7)
+            model.pop(member, None)
+        else:
+            sender("ZADD", "z", str(placed), member, commit=chance.random() < 0.7)
+            model[member] = placed
+        low, member = chance.randrange(950, 1150), chance.choice([member, f"m{chance.randrange(1000, 1100)}"])
+        above = b":%d\r\n" % sum(each >= low for each in model.values())
+        assert (True, (above, 1)) == sender.both("ZCOUNT", "z", str(low), "+inf")[:2]
+        if member in model:
+            place = model[member], member
+            rank = b":%d\r\n" % sum((each, name) < place for name, each in model.items())
+            alone = list(model.values()).count(model[member]) == 1
+            here, said, expected = sender.both("ZRANK", "z", member)
+            assert here or not alone  # others of its score may be in another block
+            assert (rank, 1) == expected
+            assert not here or said == expected
+    assert sum(len(each.ends) for each in held_stretches(sender.machine, b"z")) > blocks  # some were split
+
+
 def test_a_rank_count_takes_what_is_estimated(sender: Sender) -> None:
     """Within an eighth, when Python and C have both made of it what they search."""
     for score in range(0, _SIZE, 3):
@@ -226,7 +259,7 @@ def test_usual_reads_are_answered(sender: Sender) -> None:
 
 
 def test_what_is_unusual_is_left(sender: Sender) -> None:
-    """Hints of pops, equal scores, scores that are noted as changed, small sets, other types, keys that are due."""
+    """Hints of pops, equal scores, small sets, other types, keys that are due."""
     sender("SET", "p", "v", "PX", "1000")
     sender("ZADD", "z", "5", "m1700")
     sender("PEXPIRE", "same", "1000")

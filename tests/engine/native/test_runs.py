@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from engine import native
 from engine.apply.machine import Applied, Machine, Record
-from engine.batch.ranks import rank_counts, rank_scores
+from engine.batch.ranks import rank_counts
+from engine.errors import PartitionStoppedError
 from engine.layouts import DEFAULT_LAYOUT
 from engine.limits import DEDUP_WINDOW_MS, OVERLAY_BYTES_MAX
 from engine.tables.system import Home
@@ -185,25 +186,44 @@ def test_members_of_ranked_sets_are_moved_in_c(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_in_memory_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Reads between the commands hold scores of blocks in memory: they are noted alike, give the same and end alike."""
+    """Reads between the commands hold scores of blocks in memory: they change alike, give the same and end alike."""
     _compare_held(monkeypatch, seed)
 
 
-def test_a_twin_that_notes_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So they would not be if one of the two forgot to note what has come or gone."""
-    monkeypatch.setattr(rank_counts, "note", lambda *_: None)
+def test_a_twin_that_works_nothing_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So they would not be if one of the two forgot to work in what has come or gone."""
+    monkeypatch.setattr(rank_counts, "moved", lambda held, *_: held)
 
     with pytest.raises((AssertionError, InvariantError)):
         _compare_held(monkeypatch, 0)
 
 
+@pytest.mark.parametrize("natively", [True, False], ids=["in C", "Python"])
+def test_a_score_that_leaves_is_in_memory(monkeypatch: pytest.MonkeyPatch, *, natively: bool) -> None:
+    """Else applying stops there: what is held of the block is of other members."""
+    monkeypatch.setattr(rank_counts, "PLAIN_SIZE_MAX", 8)
+    machine = machine_of(new_store(), natively=natively)
+    records: list[Record] = [(n, NOW_MS, b"ZADD", [b"z", b"%d" % n, b"m%d" % n], 0, None, None) for n in range(21)]
+    machine.apply(records[:20], 0)
+    assert 5 == machine.read(b"ZRANK", [b"z", b"m5"])
+    key = machine._tx._keys.get(b"z")
+    assert key is not None
+    ranks = key.ranks
+    assert ranks is not None
+    for blocks in ranks.blocks.values():
+        blocks.scores[:] = [held and held[8:] + held[-8:] for held in blocks.scores]  # all but the first score
+
+    with pytest.raises(PartitionStoppedError, match="no such score"):
+        machine.apply([(20, NOW_MS, b"ZADD", [b"z", b"50", b"m0"], 0, None, None)], 20)
+
+
 def _compare_held(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     for limit, value in (("PLAIN_SIZE_MAX", 8), ("BLOCK_MAX", 16), ("GROUP_MAX", 60)):
         monkeypatch.setattr(rank_counts, limit, value)
-    monkeypatch.setattr(rank_scores, "NOTES_MAX", 2)
     random = Random(seed)
     machines = [machine_of(new_store(), natively=natively) for natively in (True, False)]
-    noted = 0
+    changed = 0
+    before: dict[bytes, bytes] = {}
     for step in range(400):
         batch: list[Record] = []
         for at in range(random.randint(1, 4)):
@@ -213,7 +233,8 @@ def _compare_held(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         for machine in machines:
             machine.apply(batch, machine.next_offset)
         in_c, python = (_held(machine) for machine in machines)
-        noted += any(changes for _, changes in in_c.values())
+        changed += any(end in before and before[end] != scores for end, scores in in_c.items())
+        before = in_c
 
         assert python == in_c
         if step % 3:
@@ -222,21 +243,18 @@ def _compare_held(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         if step % 5 == 0:
             for machine in machines:
                 machine.commit(FINGERPRINT)
-    assert noted > 50
+    assert changed > 50
 
 
-def _held(machine: Machine) -> dict[bytes, tuple[bytes, list[tuple[bytes, int]]]]:
-    """The scores of blocks that the sorted set "z" of a machine holds, and the notes on them."""
+def _held(machine: Machine) -> dict[bytes, bytes]:
+    """The scores of blocks that the sorted set "z" of a machine holds, by their ends."""
     key = machine._tx._keys.get(b"z")
     if key is None or key.ranks is None:
         return {}
-    held = [pair for each in key.ranks.blocks.values() for pair in zip(each.ends, each.scores, strict=True) if pair[1]]
+    pairs = (pair for each in key.ranks.blocks.values() for pair in zip(each.ends, each.scores, strict=True))
+    held = {end: scores for end, scores in pairs if scores is not None}
     assert key.ranks.holders.scored == key.ranks.scores == len(held)
-    return {
-        end: (scores, []) if isinstance(scores, bytes) else (scores.scores, list(scores.changes))
-        for end, scores in held
-        if scores is not None
-    }
+    return held
 
 
 def test_an_overlay_that_is_full_ends_a_batch_at_the_same_record() -> None:

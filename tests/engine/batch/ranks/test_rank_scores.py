@@ -195,41 +195,37 @@ def test_fixed_steps() -> None:
     _of_fixed_steps()
 
 
-def _forgetting_leavers(scores: Any, score: int, change: int) -> None:
-    if change > 0:
-        WORK_IN(scores, score, change)
+def _forgetting_leavers(held: bytes, score_key: bytes, change: int) -> bytes:
+    return MOVED(held, score_key, change) if change > 0 else held
 
 
-def _moving_nobody(scores: Any, score: int, change: int) -> None:
+def _moving_nobody(held: bytes, _: bytes, change: int) -> bytes:
     """The length is right, and no score is: as if each that goes stayed in the place of the one that comes."""
-    if change > 0:
-        scores.append(scores[-1])
-    else:
-        scores.pop()
+    return held + held[-8:] if change > 0 else held[: len(held) + 8 * change]
 
 
 def _holding_the_lower_half_twice(ranks: RankCounts, blocks: Stretches, first: int, end: int, score_keys: Any) -> None:
     HOLD(ranks, blocks, first, end, (score_keys[: blocks.counts[first]] * 2)[: len(score_keys)])
 
 
-WORK_IN = rank_scores._work_in
+MOVED = rank_scores.moved
 HOLD = rank_scores.hold
 
 
 @pytest.mark.form(Form.RANK_COUNTS)
 @pytest.mark.parametrize(
-    ("name", "fault"),
+    ("module", "name", "fault"),
     [
-        ("_work_in", lambda *_: None),
-        ("_work_in", _forgetting_leavers),
-        ("_work_in", _moving_nobody),
-        ("forget", lambda *_: None),
-        ("hold", _holding_the_lower_half_twice),
+        (rank_counts, "moved", lambda held, *_: held),
+        (rank_counts, "moved", _forgetting_leavers),
+        (rank_counts, "moved", _moving_nobody),
+        (rank_scores, "forget", lambda *_: None),
+        (rank_scores, "hold", _holding_the_lower_half_twice),
     ],
 )
-def test_stale_scores_are_found(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> None:
+def test_stale_scores_are_found(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, fault: Any) -> None:
     """Scores in memory that miss a change, or outlive their block, give a wrong place or are too many or too few."""
-    monkeypatch.setattr(rank_scores, name, fault)
+    monkeypatch.setattr(module, name, fault)
 
     with pytest.raises((AssertionError, InvariantError)):
         _of_fixed_steps()
