@@ -47,7 +47,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 15
+INTERFACE: Final = 16
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None

@@ -79,7 +79,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 15
+#define INTERFACE 16
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
