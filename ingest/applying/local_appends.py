@@ -19,7 +19,7 @@ async def apply_fetched(
     await local_appends.settled()
     while True:
         await local_appends.idle()
-        if local_appends.in_trouble:
+        while local_appends.in_trouble:
             await local_appends.advance_carefully()
             await local_appends.idle()
         start, own = owned.worker.machine.next_offset, local_appends.first_offset

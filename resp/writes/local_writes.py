@@ -112,8 +112,8 @@ class LocalWrites:
         await self.outbox.settled()
 
     async def idle(self) -> None:
-        """Wait until nothing of ours is suspended in the middle of being applied."""
-        while self._advancing:
+        """Wait until nothing of ours is in the middle of being applied: suspended, or making room for others."""
+        while self._advancing or self._going_on:
             await self._stood_still.wait()
 
     def hold(self) -> None:
@@ -217,7 +217,10 @@ class LocalWrites:
 
     def _go_on(self) -> None:
         self._going_on = False
-        self._advance()
+        try:
+            self._advance()
+        finally:
+            self._stood_still.wake()
 
     async def advance_carefully(self) -> None:
         """Apply what is next in line after trouble: dead letters, a busy store, a record that stops the partition.

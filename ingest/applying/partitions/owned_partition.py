@@ -48,7 +48,7 @@ class LocalAppends(Protocol):
         ...
 
     async def idle(self) -> None:
-        """Wait until none of its work is suspended while it is applied."""
+        """Wait until none of its work is suspended, or has made room for others, while it is applied."""
         ...
 
     def hold(self) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resp.writes import groups, local_writes
 from slotlog.errors import AppendUncertainError, LogUnavailableError
-from slotlog.log import Entry
+from slotlog.log import Entry, RecordPosition
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import PlayedLog, event, pipeline, replies, serving, until
 from tests.wire.client import Client
@@ -114,6 +116,31 @@ async def test_a_fetch_that_has_our_records_before_the_append_answered(tmp_path:
 
         assert [1, 2] == got
         assert b"3" == await client.call("GET", "n")
+        assert replayed == live.digest()
+
+
+async def test_a_fetch_that_has_our_records_and_others_behind_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' records are applied also where ours before them are applied in several turns of the event loop."""
+    for module in (groups, local_writes):
+        monkeypatch.setattr(module, "PART_SECONDS", -1.0)
+    async with serving(tmp_path, prepare=slow) as live:
+
+        async def append_with_others(entries: Sequence[Entry]) -> list[RecordPosition]:
+            positions = await EmbeddedLog.append(live.log, [*entries, event("INCR", "n")])
+            await until(lambda: live.log.given > positions[-1].offset)
+            return positions[:-1]
+
+        monkeypatch.setattr(live.log, "append", append_with_others)
+        client = await live.client()
+        got = await pipeline(client, "INCR n", "GET n", "INCR n", "GET n", "INCR n")
+        got += await pipeline(client, "INCR n")
+        monkeypatch.undo()
+        got += await pipeline(client, "INCR n")
+        replayed = await live.replayed_digest()
+
+        assert [1, b"1", 2, b"2", 3, 5, 7] == got
         assert replayed == live.digest()
 
 
