@@ -63,16 +63,21 @@ static int put_member(PyObject *key, PyObject *member, PyObject *score, int *is_
     return done;
 }
 
-/* A member of a set with rank counts, of which pops have left no hint. */
-static int add_ranked(Call *call, PyObject *score, PyObject *member, PyObject **reply)
+/* Gives a member of a set with rank counts a score, whose packed one was `old`, each None: none. UNUSUAL: pops have left a hint. */
+static int move_member(Call *call, PyObject *member, PyObject *old, PyObject *score)
 {
     int hinted = has_hint(call->tx, at(call->key, KEY.version));
     if (hinted) return hinted < 0 ? FAILED : UNUSUAL;
+    if (old != Py_None && score != Py_None && !memcmp(PyBytes_AS_STRING(old), PyBytes_AS_STRING(score), 8)) return DONE;
+    return move_ranked(call, member, old, score);
+}
+
+/* As `add_members` of one, in a set with rank counts. */
+static int add_ranked(Call *call, PyObject *score, PyObject *member, PyObject **reply)
+{
     PyObject *old = get_subkey(at(call->key, KEY.data), member);
     if (old == NULL) return FAILED;
-    int done = DONE, is_old = is_packed(old);
-    if (PyErr_Occurred()) done = FAILED;
-    else if (!is_old || memcmp(PyBytes_AS_STRING(old), PyBytes_AS_STRING(score), 8)) done = move_ranked(call, member, old, score);
+    int is_old = is_packed(old), done = PyErr_Occurred() ? FAILED : move_member(call, member, old, score);
     Py_DECREF(old);
     if (done != DONE) return done;
     *reply = PyLong_FromLong(!is_old);
@@ -115,32 +120,52 @@ int do_zadd(Call *call, PyObject **reply)
     return done;
 }
 
+/* The packed score of a member, a new reference; None: it has none. UNUSUAL: the key is not as expected. */
+static int find_score(Call *call, PyObject *member, int is_counted, PyObject **score)
+{
+    if (call->type == NONE) *score = Py_NewRef(Py_None);
+    else if (!is_counted && plain_code(call->key) != ZSET) return UNUSUAL;
+    else *score = get_subkey(at(call->key, KEY.data), member);
+    return *score == NULL || (!is_packed(*score) && PyErr_Occurred()) ? FAILED : DONE;
+}
+
 int do_zincrby(Call *call, PyObject **reply)
 {
     double by, score;
-    PyObject *key, *member = call->args[2], *old = NULL, *packed = NULL;
+    PyObject *member = call->args[2], *old = NULL, *packed = NULL;
     int done = parse_score(call->run->path, call->args[1], &by);
     if (done == DONE) done = find_key(call, call->args[0]);
     if (done != DONE) return done;
-    key = call->key;
-    if (call->type == NONE) old = Py_NewRef(Py_None);
-    else if (plain_code(key) != ZSET) return UNUSUAL;
-    else if ((old = get_subkey(at(key, KEY.data), member)) == NULL) return FAILED;
-    score = is_packed(old) ? unpack_score(old) + by : by;
-    if (PyErr_Occurred()) done = FAILED;
-    else if (score != score) done = UNUSUAL;
-    else done = open_zset(call, 1);
+    int is_counted = call->type != NONE && is_ranked(call->key);
+    done = find_score(call, member, is_counted, &old);
     if (done == DONE) {
-        packed = pack_score(score);
-        *reply = PyFloat_FromDouble(score);
-        if (packed == NULL || *reply == NULL) done = FAILED;
-        else if (old == Py_None || memcmp(PyBytes_AS_STRING(old), PyBytes_AS_STRING(packed), 8))
-            done = write_member(key, member, old, packed);
-        if (done == DONE) done = grow(key, old == Py_None);
+        score = old == Py_None ? by : unpack_score(old) + by;
+        done = score != score ? UNUSUAL : (packed = pack_score(score)) == NULL ? FAILED : DONE;
     }
-    Py_DECREF(old);
+    if (done == DONE && is_counted) done = move_member(call, member, old, packed);
+    else if (done == DONE && (done = open_zset(call, 1)) == DONE) {
+        if (old == Py_None || memcmp(PyBytes_AS_STRING(old), PyBytes_AS_STRING(packed), 8))
+            done = write_member(call->key, member, old, packed);
+        if (done == DONE) done = grow(call->key, old == Py_None);
+    }
+    if (done == DONE && (*reply = PyFloat_FromDouble(score)) == NULL) done = FAILED;
+    Py_XDECREF(old);
     Py_XDECREF(packed);
     return done;
+}
+
+/* One member of a set with rank counts, of which members are left. */
+static int remove_ranked(Call *call, PyObject *member, PyObject **reply)
+{
+    int64_t size;
+    PyObject *old = NULL;
+    if (!has_size(call->key, &size) || size < 2) return UNUSUAL;
+    int done = find_score(call, member, 1, &old), is_old = old != Py_None;
+    if (done == DONE && is_old) done = move_member(call, member, old, Py_None);
+    Py_XDECREF(old);
+    if (done != DONE) return done;
+    *reply = PyLong_FromLong(is_old);
+    return *reply == NULL ? FAILED : DONE;
 }
 
 /* Of a set of which members are left. */
@@ -149,6 +174,7 @@ int do_zrem(Call *call, PyObject **reply)
     int64_t removed = 0, size;
     int done = find_key(call, call->args[0]);
     if (done != DONE) return done;
+    if (call->type != NONE && call->count == 2 && is_ranked(call->key)) return remove_ranked(call, call->args[1], reply);
     if (call->type != NONE) {
         PyObject *key = call->key;
         if (plain_code(key) != ZSET || !has_size(key, &size) || size < call->count) return UNUSUAL;

@@ -177,6 +177,8 @@ def test_members_of_ranked_sets_are_moved_in_c(monkeypatch: pytest.MonkeyPatch) 
     records: list[Record] = [
         (n, NOW_MS, b"ZADD", [b"z", b"%d" % (n * 7 % 60), b"m%d" % (n % 50)], 0, None, None) for n in range(120)
     ]
+    others = [(b"ZINCRBY", [b"z", b"2.5", b"m7"]), (b"ZINCRBY", [b"z", b"-3", b"new"]), (b"ZREM", [b"z", b"m7"])]
+    records += [(120 + n, NOW_MS, name, args, 0, None, None) for n, (name, args) in enumerate(others)]
     machine.apply(records[:70], 0)
     assert machine.hot_path is not None
     run = machine.hot_path.others(records[70:], Applied(70), frozenset())
@@ -228,7 +230,9 @@ def _compare_held(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         batch: list[Record] = []
         for at in range(random.randint(1, 4)):
             member, score = b"m%d" % random.randrange(60), b"%d" % random.randrange(40)
-            name, args = random.choice([(b"ZADD", [b"z", score, member])] * 4 + [(b"ZREM", [b"z", member])])
+            adding = (b"ZADD", [b"z", score, member])
+            others = [(b"ZREM", [b"z", member]), (b"ZINCRBY", [b"z", b"%d" % random.randint(-3, 3), member])]
+            name, args = random.choice([adding] * 4 + others)
             batch.append((machines[0].next_offset + at, NOW_MS, name, args, 0, None, None))
         for machine in machines:
             machine.apply(batch, machine.next_offset)
