@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ingest.applying.partitions.owned_partition import LocalAppends, OwnedPartition
 from slotlog.log import HeadersOf, LogRecord
+from slotlog.shared.errors import InvariantError
 
 
 async def apply_fetched(
@@ -15,6 +16,10 @@ async def apply_fetched(
 
     What was fetched was read before the appends that are sent from now on. So once those under way have settled, it is
     known which of the records are own ones.
+
+    Raises:
+        InvariantError: own appends are left unapplied, and what was fetched with them.
+        Exception: as `Worker.apply`.
     """
     await local_appends.settled()
     while True:
@@ -24,6 +29,10 @@ async def apply_fetched(
             await local_appends.idle()
         start, own = owned.worker.machine.next_offset, local_appends.first_offset
         until = end if own is None else min(end, own)
+        if start >= end:
+            return
+        if start >= until and owned.worker.is_open:  # the next fetch would go on behind this one
+            raise InvariantError(f"own writes from offset {own} on are left, and a fetch up to offset {end} with them")
         if start >= until:
             return
         mine = [record for record in records if start <= record[0] < until]

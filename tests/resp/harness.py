@@ -51,6 +51,7 @@ class PlayedLog(EmbeddedLog):
         before, between: called before each append, and between two of its records.
         start_gate: appends wait here before they are written.
         end_gate: appends wait here after they were written and before their caller hears of it.
+        fetch_gate: what was fetched waits here.
         repeats: its readers give own records again, which `pass_by` should have spared.
         given: the offset after the last record that a reader has given.
     """
@@ -64,6 +65,7 @@ class PlayedLog(EmbeddedLog):
         self.between: Callable[[], list[Entry]] | None = None
         self.start_gate = _open_gate()
         self.end_gate = _open_gate()
+        self.fetch_gate = _open_gate()
         self.repeats = False
         self.given = 0
         self.appends = 0
@@ -116,6 +118,7 @@ class PlayedLog(EmbeddedLog):
 
         async def fetch_soon(wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
             fetched = await fetch(min(wait_ms, _WAIT_MS_MAX), records_max)
+            await self.fetch_gate.wait()
             self.given = max(self.given, *(records[-1][0] + 1 for records in fetched.values() if records), 0)
             return fetched
 

@@ -185,7 +185,8 @@ async def test_an_append_in_doubt_is_applied_once(tmp_path: Path) -> None:
         live.log.uncertain = AppendUncertainError("in doubt")
         got = await pipeline(client, "INCR n", "INCR n")
         live.log.uncertain = None
-        await until(lambda: live.server.pipelines[0].machine.next_offset == 2)
+        owned = live.consumer.partitions[0]
+        await until(lambda: owned.worker.is_open and owned.worker.machine.next_offset == 2)
 
         assert [DOUBT, DOUBT] == got
         assert 3 == await client.call("INCR", "n")
@@ -211,6 +212,7 @@ async def test_a_read_behind_an_unapplied_write_waits_for_it_when_the_next_appen
         client = await live.client()
         write_pipeline = live.server.pipelines[0]
         local_writes = write_pipeline.local_writes
+        live.log.fetch_gate.clear()
         local_writes.hold()  # as while the consumer applies what stands before ours
         client.send(["SET", "a", "1"])
         await until(lambda: len(local_writes._durable) == 1)
@@ -218,8 +220,26 @@ async def test_a_read_behind_an_unapplied_write_waits_for_it_when_the_next_appen
         client.send(["SET", "a", "2"], ["GET", "a"])
         await until(lambda: write_pipeline.answers.pending_events == 2 and not local_writes.outbox.is_appending)
         local_writes.release()
+        live.log.fetch_gate.set()
 
         assert [OK, NOTHING, b"1"] == await replies(client, 3)
+
+
+async def test_a_fetch_is_not_given_up_for_own_writes_that_are_left(tmp_path: Path) -> None:
+    """The partition stops, which never happens, and reads again from there on: nothing is passed over."""
+    async with serving(tmp_path, prepare=slow) as live:
+        client = await live.client()
+        local_writes = live.server.pipelines[0].local_writes
+        local_writes.hold()  # by nobody who will apply anything
+        client.send(["INCR", "n"])
+        (reply,) = await replies(client, 1)
+        local_writes.release()
+        await live.log.append_as_another(event("INCR", "n"))
+
+        assert "own writes from offset 0 on are left" in str(reply)
+        owned = live.consumer.partitions[0]
+        await until(lambda: owned.worker.is_open and owned.worker.machine.next_offset == 2)
+        assert await live.replayed_digest() == live.digest()
 
 
 class Counter:
