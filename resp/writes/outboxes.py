@@ -125,7 +125,7 @@ class Outboxes:
         at = 0
         try:
             for outbox, items in groups:
-                end = at + sum([item.entry is not None for item in items])
+                end = len(positions) if len(groups) == 1 else at + sum([item.entry is not None for item in items])
                 try:
                     outbox.hand_over(items, positions[at:end])
                 except Exception:  # a bug of ours: the other partitions' writes have to be applied all the same

@@ -277,27 +277,30 @@ class Log(Protocol):
         ...
 
 
-def check_entries(entries: Sequence[Entry], partitions: int) -> None:
+def check_entries(entries: Sequence[Entry], partitions: int) -> int:
     """Refuse what no log takes, before anything is sent.
+
+    The hot path: with no loop in Python where nothing is wrong, it takes a third of the instructions.
+
+    Returns:
+        How many bytes their values have together.
 
     Raises:
         RecordTooLargeError: key and value exceed `ENTRY_BYTES_MAX`.
         ValueError: a partition that is not there.
     """
-    if _are_small(entries, partitions):
-        return
-    for entry in entries:
-        if not 0 <= entry.partition < partitions:
-            raise ValueError(f"partition {entry.partition} is not one of 0 … {partitions - 1}")
-        size = len(entry.key or b"") + len(entry.value)
-        if size > ENTRY_BYTES_MAX:
-            raise RecordTooLargeError(f"a record of {sized(size)}; a log takes at most {sized(ENTRY_BYTES_MAX)}")
+    named, value_bytes = {*map(_PARTITION, entries)}, list(map(len, map(_VALUE, entries)))
+    key_bytes_max = max(map(len, filter(None, map(_KEY, entries))), default=0)
+    are_there = min(named, default=0) >= 0 and max(named, default=0) < partitions
+    if not are_there or key_bytes_max + max(value_bytes, default=0) > ENTRY_BYTES_MAX:
+        for entry in entries:
+            _check_entry(entry, partitions)
+    return sum(value_bytes)
 
 
-def _are_small(entries: Sequence[Entry], partitions: int) -> bool:
-    """Whether nothing can be wrong with any, as usual: without a loop in Python, a third of its instructions."""
-    named = {*map(_PARTITION, entries)}
-    if min(named, default=0) < 0 or max(named, default=0) >= partitions:
-        return False
-    keys = max(map(len, filter(None, map(_KEY, entries))), default=0)
-    return keys + max(map(len, map(_VALUE, entries)), default=0) <= ENTRY_BYTES_MAX
+def _check_entry(entry: Entry, partitions: int) -> None:
+    if not 0 <= entry.partition < partitions:
+        raise ValueError(f"partition {entry.partition} is not one of 0 … {partitions - 1}")
+    size = len(entry.key or b"") + len(entry.value)
+    if size > ENTRY_BYTES_MAX:
+        raise RecordTooLargeError(f"a record of {sized(size)}; a log takes at most {sized(ENTRY_BYTES_MAX)}")

@@ -168,8 +168,7 @@ class EmbeddedLog:
         Measured: a commit takes 0.4 ms of disk, and handing it to the writer's thread and back as long again, more when
         the loop is busy, as threads wait up to 5 ms for each other.
         """
-        check_entries(entries, self._partitions)
-        if len(entries) > GROUP_ROWS_MAX or sum([len(entry.value) for entry in entries]) > GROUP_BYTES_MAX:
+        if check_entries(entries, self._partitions) > GROUP_BYTES_MAX or len(entries) > GROUP_ROWS_MAX:
             return None
         connection = self._connection
         if connection is None or self._writer is None or self._files is None:
