@@ -23,10 +23,10 @@ async def apply_fetched(
     """
     await local_appends.settled()
     while True:
-        await local_appends.idle()
+        await local_appends.idle(end)
         while local_appends.in_trouble:
             await local_appends.advance_carefully()
-            await local_appends.idle()
+            await local_appends.idle(end)
         start, own = owned.worker.machine.next_offset, local_appends.first_offset
         until = end if own is None else min(end, own)
         if start >= end:

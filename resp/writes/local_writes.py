@@ -111,9 +111,13 @@ class LocalWrites:
         """Wait until it is known of everything that was sent whether it is in the log, and where."""
         await self.outbox.settled()
 
-    async def idle(self) -> None:
-        """Wait until nothing of ours is in the middle of being applied: suspended, or making room for others."""
-        while self._advancing or self._going_on:
+    async def idle(self, end: int) -> None:
+        """Wait until nothing of ours is half applied: suspended, or making room for others below `end`.
+
+        If it had to wait for what is above, clients could keep the consumer waiting for as long as they send enough.
+        """
+        worker = self._owned.worker
+        while self._advancing or (self._going_on and worker.is_open and worker.machine.next_offset < end):
             await self._stood_still.wait()
 
     def hold(self) -> None:
@@ -228,7 +232,7 @@ class LocalWrites:
         Raises:
             Exception: as `Worker.apply`; what was not applied by then is answered by `give_up`.
         """
-        await self.idle()
+        await self.idle(0)
         failure, self._failure = self._failure, None
         if failure and not isinstance(failure, (UnusualError, StoreBusyError, InvariantError, PartitionStoppedError)):
             raise failure

@@ -47,8 +47,8 @@ class LocalAppends(Protocol):
         """Wait until the outcome of every append is known: whether it is in the log, and at which offset."""
         ...
 
-    async def idle(self) -> None:
-        """Wait until none of its work is suspended, or has made room for others, while it is applied."""
+    async def idle(self, end: int) -> None:
+        """Wait until none of its work is suspended while it is applied, or below `end` has made room for others."""
         ...
 
     def hold(self) -> None:

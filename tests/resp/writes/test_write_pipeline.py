@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ingest.applying.local_appends import apply_fetched
 from resp.writes import groups, local_writes
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from slotlog.log import Entry, RecordPosition
@@ -142,6 +143,21 @@ async def test_a_fetch_that_has_our_records_and_others_behind_them(
 
         assert [1, b"1", 2, b"2", 3, 5, 7] == got
         assert replayed == live.digest()
+
+
+async def test_what_makes_room_above_a_fetch_does_not_keep_the_consumer(tmp_path: Path) -> None:
+    """Else nothing of other partitions was applied for as long as clients of one send enough."""
+    async with serving(tmp_path) as live:
+        assert 1 == await live.ask("INCR", "n")
+        owned, writes = live.consumer.partitions[0], live.server.pipelines[0].local_writes
+        writes._going_on = True
+
+        async with asyncio.timeout(2):
+            await apply_fetched(owned, writes, [], 1, lambda _: ())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await apply_fetched(owned, writes, [], 2, lambda _: ())
+        writes._going_on = False
 
 
 async def test_writes_fail_clearly_while_the_log_is_away(tmp_path: Path) -> None:
