@@ -63,7 +63,8 @@ static int put_member(PyObject *key, PyObject *member, PyObject *score, int *is_
     return done;
 }
 
-/* Gives a member of a set with rank counts a score, whose packed one was `old`, each None: none. UNUSUAL: pops have left a hint. */
+/* Gives a member of a set with rank counts another score; `old` and `score` are packed, None where it has none. UNUSUAL: pops have
+ * left a hint. */
 static int move_member(Call *call, PyObject *member, PyObject *old, PyObject *score)
 {
     int hinted = has_hint(call->tx, at(call->key, KEY.version));

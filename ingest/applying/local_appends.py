@@ -29,11 +29,10 @@ async def apply_fetched(
             await local_appends.idle(end)
         start, own = owned.worker.machine.next_offset, local_appends.first_offset
         until = end if own is None else min(end, own)
-        if start >= end:
-            return
-        if start >= until and owned.worker.is_open:  # the next fetch would go on behind this one
-            raise InvariantError(f"own writes from offset {own} on are left, and a fetch up to offset {end} with them")
         if start >= until:
+            if start < end and owned.worker.is_open:  # the next fetch would go on behind this one
+                message = f"own writes from offset {own} on are left, and a fetch up to offset {end} with them"
+                raise InvariantError(message)
             return
         mine = [record for record in records if start <= record[0] < until]
         local_appends.hold()

@@ -105,8 +105,11 @@ def moved(held: bytes, score_key: bytes, change: int) -> bytes:
     score = _parse(score_key)[0]
     if change > 0:
         insort(scores, score)
-    elif change < 0 and scores.pop(bisect_right(scores, score) - 1) != score:
-        raise InvariantError("a member leaves a block that has no such score in memory")
+    elif change < 0:
+        at = bisect_left(scores, score)
+        if at == len(scores) or scores[at] != score:
+            raise InvariantError("a member leaves a block that has no such score in memory")
+        del scores[at]
     return scores.tobytes()
 
 

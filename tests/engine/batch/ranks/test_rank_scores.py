@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from engine.commands.registry import find
 from engine.layouts.layout import Form, Kind
 from engine.store.memory import MemoryStore
 from engine.types.zset import zset_ranges
-from engine.values.encoding import pack_score
+from engine.values.encoding import pack_score, pack_u64
 from slotlog.shared.errors import InvariantError
 from tests.consistency import problems
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, apply, event, send
@@ -371,3 +372,12 @@ def test_blocks_are_read_together_where_a_set_fits(monkeypatch: pytest.MonkeyPat
     send(machine, "ZADD z 2500.5 new", "ZREM z m1000")
     changed = [number + (number > 2500) - (number > 1000) for number in asked if number != 1000]
     assert changed == send(machine, *(f"ZRANK z m{number:04}" for number in asked if number != 1000))
+
+
+@pytest.mark.parametrize("scores", [(), (4, 6), (6,), (4,)])
+def test_a_score_that_is_not_there_cannot_leave(scores: tuple[int, ...]) -> None:
+    """It is neither taken for another one, nor looked for in a block that has none."""
+    held = array("Q", scores).tobytes()
+
+    with pytest.raises(InvariantError, match="no such score"):
+        rank_scores.moved(held, pack_u64(5) + b"member", -1)
