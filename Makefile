@@ -7,6 +7,7 @@ SHELL := bash
 
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 PYTEST_ARGS ?=
+NIGHT ?=
 COMMANDS ?= 100000
 UV_VERSION := 0.13.8
 
@@ -79,35 +80,11 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) $(APPLICATIONS) $(CLIENTS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year; let workers and brokers of a group come, go and fail (COMMANDS=20000)
+nightly: $(VENV) $(TOOLS) ## Run the large doses of the tests, one after the other, also when one fails (NIGHT='group streams': these alone; COMMANDS=20000)
 	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
-	$(call say,pytest)
-	@SLOTLOG_SIMULATION_SEEDS=2000 .venv/bin/python -m pytest tests/simulation/test_simulation.py -k seeds_hold $(PYTEST_ARGS)
-	@DISK_FAILURES=60 DISK_FILLS=20 .venv/bin/python -m pytest tests/faults/test_failing_disk.py tests/faults/test_full_disk.py $(PYTEST_ARGS)
-	@RDB_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
-	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
-	@POWER_LOSSES=50 .venv/bin/python -m pytest tests/faults/test_power_loss.py $(PYTEST_ARGS)
-	@STATE_FLIPS=600 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_state_flips.py $(PYTEST_ARGS)
-	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
-	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest --timeout=14400 tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
-	@GROUP_SEEDS=10 GROUP_CHANGES=30 .venv/bin/python -m pytest tests/ingest/membership -k a_thousand $(PYTEST_ARGS)
-	@GROUP_EVENTS=100000 GROUP_BOUNCES=3 .venv/bin/python -m pytest --timeout=1800 tests/faults/test_group.py -k one_two_three $(PYTEST_ARGS)
-	@GROUP_OPERATIONS=3000 GROUP_BOUNCES=3 .venv/bin/python -m pytest --timeout=1800 tests/faults/test_group_histories.py $(PYTEST_ARGS)
-	@ROLLING_ROUNDS=10 .venv/bin/python -m pytest --timeout=3600 tests/faults/test_rolling_clients.py $(PYTEST_ARGS)
-	@GROUP_FAULTS=large .venv/bin/python -m pytest --timeout=3600 tests/faults/cluster $(PYTEST_ARGS)
-	@PRODUCER_CRASHES=20 .venv/bin/python -m pytest tests/faults/test_duplicates.py $(PYTEST_ARGS)
-	@SOAK_ROUNDS=1000 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_soak.py $(PYTEST_ARGS)
-	@SLOTLOG_STREAM_KILLS=20 SLOTLOG_STREAM_SEEDS=3000 SLOTLOG_OPTION_WORDS=4 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_kill_streams.py tests/engine/commands/streams $(PYTEST_ARGS)
-	@OUTAGE_PATIENCE=3m OUTAGE_ENTRIES=1000 OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
-	@FLIGHT_MONTHS=12 FLIGHT_EVERY=1 .venv/bin/python -m pytest tests/ops/snapshots/test_a_year.py $(PYTEST_ARGS)
-	@PAST_MOMENTS=120 .venv/bin/python -m pytest --timeout=7200 tests/ops/past/test_moments.py $(PYTEST_ARGS)
-	@CHANGE_KILLS=30 .venv/bin/python -m pytest --timeout=3600 tests/faults/test_kill_changes.py $(PYTEST_ARGS)
-	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
-	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py tests/wire/test_waiting.py $(PYTEST_ARGS)
-	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.layouts --all
-	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.python_alone --all
+	@COMMANDS=$(COMMANDS) .venv/bin/python -m tests.nightly $(NIGHT)
 
 .PHONY: lint
 lint: $(VENV) ## Style, format, strict types, import directions

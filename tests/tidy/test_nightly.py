@@ -1,0 +1,55 @@
+"""`make nightly` runs what there is, and one dose that fails does not end it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests import nightly
+from tests.tidy.source import ROOT
+
+
+@pytest.fixture(autouse=True)
+def _logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nightly, "LOGS", tmp_path)
+
+
+@cache
+def _source() -> str:
+    """All of the tests but the list of doses."""
+    return "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name != "nightly.py")
+
+
+@pytest.mark.parametrize("name", nightly.DOSES)
+def test_doses_name_what_there_is(name: str) -> None:
+    """Every path of a dose exists, and some test reads each of its variables."""
+    words = nightly.DOSES[name].split()
+    variables = [word.split("=")[0] for word in words if nightly.WITH_VALUE.match(word)]
+
+    assert [] == [word for word in words if word.startswith("tests/") and not (ROOT / word).exists()]
+    assert [] != variables
+    assert [] == [name for name in variables if f'"{name}"' not in _source()]
+
+
+def test_a_dose_that_fails_does_not_end_the_night(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one is run, the exit code is that of the first failure, and the end says which dose it was, and why."""
+    doses = {"bad": "A=1 pytest none.py", "good": "B=2 pytest --version", "left": "pytest none.py"}
+    monkeypatch.setattr(nightly, "DOSES", doses)
+    code = nightly.main(["bad", "good"])
+    said = capfd.readouterr().out
+    ends = re.findall(r"^(\w+) +\d+\.\d min  (.*)$", said, re.MULTILINE)
+
+    assert (4, [("bad", "exit code 4"), ("good", "passed")]) == (code, ends)
+    assert "==> good, 2 of 2, " in said
+    assert "ERROR: file or directory not found: none.py" in said.split("==> good")[0]
+
+
+def test_what_a_dose_lacks_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    """A name that no dose has runs nothing."""
+    assert 2 == nightly.main(["group", "gruop"])
+    assert "no dose: gruop; there are simulation disk " in capfd.readouterr().err
