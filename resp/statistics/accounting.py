@@ -52,7 +52,7 @@ class Accounting:
             client: whose it was.
             plan: the command's.
             command: as the client has sent it.
-            reply: how it ended; a CommandError: it failed.
+            reply: how it ended; a CommandError: it failed. What the server ran without one (CLIENT REPLY OFF) has None.
             seconds: how long it ran, without what it waited.
         """
         counted = plan.counted
@@ -105,8 +105,8 @@ class Accounting:
         """Many writes of a plan have run without an error, each for so long, and may be told of together."""
         self._count(plan, count, seconds)
 
-    def ended_without_reply(self, plan: Plan) -> None:
-        """A command has run that answers by messages alone (SUBSCRIBE), or by the reply of another (SLOTLOG ONCE)."""
+    def ended_for_another(self, plan: Plan) -> None:
+        """A command has run that answers by the reply of another (SLOTLOG ONCE), whose time is all there is."""
         plan.calls += 1
 
     def refused(self, plan: Plan | None, error: CommandError) -> None:

@@ -312,10 +312,13 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         start(session, plan, command, reply)
         return
     session.served_command = []
+    seconds = session.server.slices.own_seconds(began)
     if reply is not NO_REPLY:
-        _done(session, plan, command, reply, session.server.slices.own_seconds(began))
+        _done(session, plan, command, reply, seconds)
+    elif plan.server.inner is not None:
+        session.server.accounting.ended_for_another(plan)
     elif not plan.server.appends:
-        session.server.accounting.ended_without_reply(plan)
+        session.server.accounting.ended(session, plan, command, None, seconds)
 
 
 def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:

@@ -82,7 +82,7 @@ def test_times_are_kept_while_they_are_tracked() -> None:
     plan = accounts.ended(b"SET", b"OK", 3e-6)
     accounts.config.set_many([(b"latency-tracking", b"no")])
     accounts.ended(b"SET", b"OK", 4e-6)
-    accounts.accounting.ended_without_reply(plan)
+    accounts.accounting.ended_for_another(plan)
 
     assert (3, {2: 1}) == (plan.calls, plan.buckets)
     assert pytest.approx(7e-6) == plan.seconds

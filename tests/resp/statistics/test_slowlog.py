@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from resp.statistics.slowlog import shortened
-from tests.real.oracle import Oracle
+from tests.real.oracle import Oracle, request
 from tests.resp.harness import serving
 from tests.resp.plays_of_looks import SLOWLOG
 from tests.resp.scripts import OracleClient, OurClients, normal, play
+from tests.wire.frames import RawConnection
 
 
 @pytest.mark.parametrize("resp3", [False, True])
@@ -23,6 +24,26 @@ def test_same_entries_as_the_oracle(oracle_server: Oracle, resp3: bool) -> None:
     theirs.close()
 
     assert normal(expected) == normal(play(OurClients(), SLOWLOG, resp3=resp3))
+
+
+def test_what_answers_nothing_is_noted(oracle_server: Oracle) -> None:
+    """What CLIENT REPLY leaves out stands there as on the oracle, as do CLIENT REPLY itself and a second MONITOR."""
+    lines = ["CLIENT SETNAME quiet", "CLIENT REPLY SKIP", "ECHO skipped", "CLIENT REPLY OFF", "ECHO off"]
+    commands = [line.encode().split() for line in [*lines, "CLIENT REPLY ON", "MONITOR", "MONITOR"]]
+    ours, theirs, quiet = OurClients(), oracle_server.connect(), RawConnection(oracle_server.path)
+    for parameter in ([b"CONFIG", b"SET", b"slowlog-log-slower-than", b"0"], [b"SLOWLOG", b"RESET"]):
+        ours.say("a", parameter)
+        theirs.call(*parameter)
+
+    quiet.ask(b"".join(map(request, commands)), 3)
+    for command in commands:
+        ours.say("b", command)
+    noted = [entry[3] for entry in theirs.call("SLOWLOG", "GET", "-1") if entry[5] == b"quiet"]
+    theirs.call("CONFIG", "SET", "slowlog-log-slower-than", "10000")
+    quiet.close()
+    theirs.close()
+
+    assert noted == [entry.command for entry in ours.server.slowlog.newest(99) if entry.client_name == b"quiet"]
 
 
 def test_numbers_go_on() -> None:
