@@ -10,7 +10,7 @@ sees them; any other sees the command's name alone.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply, Status
@@ -47,11 +47,14 @@ class Monitor(Protocol):
     Attributes:
         address: its host and port.
         monitoring: whether it is shown every command.
+        reply_mode, muted: what CLIENT REPLY has asked for, and whether the reply to the command at hand is left out.
         user: who is logged in.
     """
 
     address: bytes
     monitoring: bool
+    reply_mode: Literal["on", "off", "skip"]
+    muted: bool
     user: User
 
     def send(self, reply: Reply) -> None:
@@ -88,19 +91,20 @@ class Monitors:
 
     def feed(self, session: Monitor, db: int, command: list[bytes]) -> None:
         """Show everybody that `session` has sent `command`."""
-        self._show(session.address, db, command)
+        self._show(session, session.address, db, command)
 
     def feed_script(self, db: int, command: list[bytes]) -> None:
         """Show everybody that a script has run `command`."""
-        self._show(b"lua", db, command)
+        self._show(None, b"lua", db, command)
 
-    def _show(self, origin: bytes, db: int, command: list[bytes]) -> None:
+    def _show(self, session: Monitor | None, origin: bytes, db: int, command: list[bytes]) -> None:
         now_s, us = divmod(now_us(), 1_000_000)
         prefix = b"%d.%06d [%d %b] " % (now_s, us, db, origin)
         whole = Status(prefix + b" ".join(map(quoted, redacted(command))))
         name_only = Status(prefix + b" ".join(map(quoted, without_values(command))))
         for monitor in list(self._sessions):
-            monitor.send(whole if sees_values(monitor.user) else name_only)
+            if not leaves_out(monitor, own=monitor is session):
+                monitor.send(whole if sees_values(monitor.user) else name_only)
 
     def feed_all(self, session: Monitor, db: int, steps: Iterable[Step], command: list[bytes]) -> None:
         """Show everybody the commands of a transaction that has run, and then what has made it run."""
@@ -117,6 +121,14 @@ class Monitors:
             self._changed()
 
 
+def leaves_out(monitor: Monitor, *, own: bool) -> bool:
+    """Whether CLIENT REPLY leaves out a line, as if it were a reply: of an `own` command those whose replies it does.
+
+    Between CLIENT REPLY SKIP and the next command it leaves out what others send.
+    """
+    return monitor.reply_mode == "off" or (monitor.muted if own else monitor.reply_mode == "skip")
+
+
 def read_db(text: bytes, db: int) -> int:
     """The database that SELECT has chosen with `text`; `db` if it was refused."""
     number = parse_int(text)
@@ -131,7 +143,7 @@ def is_shown(plan: Plan) -> bool:
 def is_shown_late(plan: Plan) -> bool:
     """Whether it is shown behind what it does: EXEC behind its commands, RESET to those who still monitor.
 
-    SELECT is shown in the database that it has chosen.
+    SELECT is shown in the database that it has chosen, CLIENT REPLY where replies come behind it.
     """
     return plan.server is not None and plan.server.shown_late
 

@@ -135,6 +135,7 @@ def check_printable(text: bytes, what: str) -> None:
     flags=(*_OWN, "no_multi"),
     categories=_CONNECTION,
     container=True,
+    shown_late=True,
 )
 def client_reply(client: OwnClient, args: list[bytes]) -> Reply:
     """Send no replies from now on, skip the next one only, or send them again."""

@@ -55,6 +55,36 @@ def test_what_a_monitor_may_send(oracle_server: Oracle) -> None:
     assert expected == play(OurClients(), script)
 
 
+def test_what_client_reply_leaves_out(oracle_server: Oracle) -> None:
+    """No lines come while a monitoring client wants no replies; SKIP leaves out all until its next command is done."""
+    script = """
+        m: MONITOR
+        m: CLIENT REPLY OFF
+        m: ECHO own
+        a: ECHO off
+        m: CLIENT REPLY SKIP
+        a: ECHO off
+        m: CLIENT REPLY ON
+        a: ECHO on
+        m: CLIENT REPLY SKIP
+        a: ECHO between
+        m: ECHO skipped
+        a: ECHO on
+        m: CLIENT REPLY OFF
+        m: RESET
+        a: ECHO nobody
+        q: CLIENT REPLY OFF
+        q: MONITOR
+        a: ECHO off
+    """
+    theirs = OracleClients(oracle_server)
+
+    expected = play(theirs, script)
+    theirs.close()
+
+    assert normal(expected) == normal(play(OurClients(), script))
+
+
 def test_line() -> None:
     """Time in s and µs, database, the client's address, the words in quotes; a simple string in RESP2 and RESP3."""
     for hello in (b"2", b"3"):
