@@ -139,7 +139,8 @@ class Link:
             if on_trial and self.is_silent:  # it can call, and cannot be called
                 self.give_up()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._called.wait(), _RETRY_SECONDS)
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._called.wait()
 
     @property
     def is_silent(self) -> bool:
@@ -230,7 +231,8 @@ class Link:
         if self.follows:
             seconds = min(seconds, _FOLLOW_SECONDS)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._hurried.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
             await asyncio.sleep(min(seconds, _HURRY_SECONDS))
 
     def _answered(self, line: bytes) -> None:

@@ -53,6 +53,18 @@ async def test_what_runs_once(tmp_path: Path) -> None:
         assert [b"SET", b"RUNAS_OOM", b"DEL"] == [name for name, _ in await live.events()]
 
 
+async def test_no_write_is_run_in_the_past(tmp_path: Path) -> None:
+    """SLOTLOG AT of what may grow something says that the past is only read, as it does when there is memory."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        commands = "SLOTLOG AT 0 SET a 1", "SLOTLOG AT 0 EVAL x 0", "SLOTLOG AT 0 GET a"
+        before = await pipeline(client, *commands)
+        await client.call("CONFIG", "SET", "maxmemory", "1")
+
+        assert before == await pipeline(client, *commands)
+        assert ErrorReply(b"ERR SLOTLOG AT takes a command that reads: the past cannot be changed") == before[0]
+
+
 async def test_transactions(tmp_path: Path) -> None:
     """Nothing is queued meanwhile, which aborts; a queue that was there before and grows something is refused."""
     async with serving(tmp_path) as live:
