@@ -208,6 +208,16 @@ async def test_keys_that_die_are_counted_though_nobody_listens(tmp_path: Path) -
         assert b"expired_subkeys:5\r\nexpired_keys:1001\r\n" in info
 
 
+async def test_what_a_command_deletes_by_a_past_time_is_not_counted(tmp_path: Path) -> None:
+    """EXPIRE and GETEX with a time in the past delete the key, and none has expired, as in Redis 7."""
+    async with serving(tmp_path) as live:
+        moments = ["PEXPIREAT a 1000", "EXPIRE b -1", "GETEX c PXAT 1000", "SET d 1 PXAT 1000", "DBSIZE"]
+        got = await pipeline(await live.client(), "MSET a 1 b 1 c 1", *moments)
+
+        assert [1, 1, b"1", OK, 0] == got[1:]
+        assert b"expired_keys:0\r\n" in await live.ask("INFO", "stats")
+
+
 async def test_an_idle_partition_is_counted_once(tmp_path: Path) -> None:
     """INFO counts the keys with a time to live from the clock on, and anew only after another event."""
     store = NotedStore()
