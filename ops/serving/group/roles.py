@@ -171,7 +171,8 @@ class GroupRoles:
                     member.join_anew()
                 self._woken.clear()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), _LOOK_SECONDS)
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._woken.wait()
         finally:
             for task in self._changing.values():
                 task.cancel()

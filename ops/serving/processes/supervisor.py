@@ -144,7 +144,8 @@ class Supervisor:
             reason = str(refusal) if refusal is not None else _ending(code)
             logger.error("process_ended", process=number, own=own, reason=reason, again_in_seconds=pause)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stop.wait()
 
 
 def _parent_of_sockets(data: Path) -> str:

@@ -79,7 +79,8 @@ class EmbeddedReader:
             if page or left <= 0:
                 return page
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), min(poll, left))
+                async with asyncio.timeout(min(poll, left)):
+                    await self._woken.wait()
             poll = min(_POLL_SECONDS_MAX, poll * 2)
 
     def position(self, partition: int) -> int:

@@ -11,8 +11,10 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from resp.cluster.bus.link import QUEUE_BYTES_MAX
+from resp.cluster.bus.link import QUEUE_BYTES_MAX, Dial, Link
+from resp.cluster.nodes import Node
 from tests.real.oracle import SimpleString
+from tests.real.process import free_ports
 from tests.resp.harness import Live, until
 from tests.resp.workers import BEAT, TIMEOUT_S, connected, facing, heard, link_of, listening, lost, workers
 from tests.wire.client import Client
@@ -122,6 +124,21 @@ async def test_a_failed_worker_that_calls_is_called_back(tmp_path: Path, monkeyp
         peer.close()
 
         assert (True, {"unreachable": 1}) == (waiting > 0, lost(live))
+
+
+async def test_a_link_that_is_ended_as_it_is_called_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that calls in the moment in which this one ends does not keep it from ending."""
+    monkeypatch.setattr("resp.cluster.bus.link._RETRY_SECONDS", 3600)
+    (port,) = free_ports(1)
+    node = Node(("127.0.0.1", port), (0,), ())
+    link = Link(node, Dial(b"", "", str, None, TIMEOUT_S), lambda _: None)
+    running = asyncio.create_task(link.run())
+    await until(lambda: link.reason != "not connected yet")  # now it waits
+    link.call_back()
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=5)
+
+    assert {running} == done
 
 
 async def test_a_worker_that_cannot_be_called_back_is_given_up(tmp_path: Path) -> None:
