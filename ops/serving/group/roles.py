@@ -316,14 +316,23 @@ class GroupRoles:
             self._lags.left(partition, committed.next_offset)
 
     async def _former_has_let_go(self, partition: int) -> None:
-        """Wait until a former owner that is still a member does not serve any more, or cannot know that it is one."""
+        """Wait until a former owner that is still a member does not serve any more, or cannot know that it is one.
+
+        As long as it answers it has to say so itself: until then it may acknowledge what it has appended, which a
+        transaction of others may keep it from applying for a while. Where it gets the partition back, it waits for us.
+        """
         former = self.plan.members.get(self.plan.former.get(partition, ""))
-        since = self._planned_at
-        until = since + self._settings.group.session_seconds
+        since, seconds = self._planned_at, self._settings.group.session_seconds
         if former is None or not former.resp or self._server is None or former.name == self._name:
             return
         address, bus = parse_address(former.resp), self._server.bus
-        await _until(lambda: bus.has_let_go(address, partition, since) or monotonic() >= until)
+        await _until(
+            lambda: (
+                bus.has_let_go(address, partition, since)
+                or monotonic() >= max(since, bus.held_at(address, partition)) + seconds
+                or self.plan.owners.get(partition) == former.name
+            )
+        )
 
     async def _hear_what_is_said(self, partition: int) -> None:
         """Learn what owners before have done of a partition's records, so that it is not done again.

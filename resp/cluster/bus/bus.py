@@ -136,6 +136,13 @@ class Bus:
                 return link.beat is not None and link.heard_at >= since and partition not in link.beat.own
         return False
 
+    def held_at(self, address: Address, partition: int) -> float:
+        """When the worker there said that it holds a partition, if that was the last that it said; else 0."""
+        for link in self.links.values():
+            if link.node.address == address and link.beat is not None and partition in link.beat.own:
+                return link.heard_at
+        return 0.0
+
     async def close(self) -> None:
         """Send what can be sent at once, and close every link."""
         until = monotonic() + _CLOSE_SECONDS

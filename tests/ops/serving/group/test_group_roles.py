@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -25,8 +25,11 @@ from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.ingest.applying.test_consumer import FAMILIES, Recorder, Store, entry, key_of, until
 from tests.layouts import home_of
+from tests.resp.harness import Live
+from tests.resp.workers import connected, workers
 
 _BROKEN = Entry(0, None, b"broken")
+_SESSION_SECONDS = 0.5
 _PLAN = Plan({"me": Member("me")}, {0: "me"}, {}, {}, {})
 
 
@@ -148,3 +151,53 @@ async def test_who_was_no_member_for_a_moment_asks_again(mine: _Worker) -> None:
 
     assert ((False, {}), Role.FOLLOWER, set(), {4}) == (at_once, while_asked, silent, letters)
     assert mine.consumer.every[0].speaks
+
+
+class _Taking:
+    """A worker that is to own the partition of another one, and waits until that has let go of it.
+
+    Args:
+        lives: the two.
+        directory: of a log that nothing is applied of.
+    """
+
+    def __init__(self, lives: Sequence[Live], directory: Path) -> None:
+        self.former = lives[1].server
+        self.members = {"me": Member("me"), "former": Member("former", resp=f"127.0.0.1:{self.former.port}")}
+        log = EmbeddedLog(directory / "nothing.sqlite3", topic="topic", partitions=2)
+        settings = cast("Any", SimpleNamespace(group=SimpleNamespace(session_seconds=_SESSION_SECONDS)))
+        consumer = Consumer(log, {}, Recorder())
+        lags = GroupLags(consumer, lambda _: 0)
+        self.roles = GroupRoles(settings, "me", consumer, lives[0].server, cast("Any", None), lags)
+        self.plan("me")
+        self.waiting = asyncio.create_task(self.roles._former_has_let_go(1))
+
+    def plan(self, owner: str) -> None:
+        """What the group says."""
+        self.roles.planned(Plan(self.members, {1: owner}, {}, {}, {1: "former"}))
+
+
+async def test_a_former_owner_that_answers_is_waited_for(tmp_path: Path) -> None:
+    """However long it takes to let go: it may acknowledge until then, and what it does would be missing here."""
+    async with connected(tmp_path, 2, node_timeout_seconds=_SESSION_SECONDS) as lives:
+        taking = _Taking(lives, tmp_path)
+        await asyncio.sleep(4 * _SESSION_SECONDS)
+        waited = not taking.waiting.done()
+        pipeline = taking.former.pipelines.pop(1)
+        await until(taking.waiting.done, "it has let go")
+        taking.former.pipelines[1] = pipeline
+
+        assert waited
+
+
+async def test_a_former_owner_that_is_silent_or_owns_again_is_not_waited_for(tmp_path: Path) -> None:
+    """One that says nothing for the time of the group cannot be a member any more; one that owns again waits for us."""
+    async with workers(tmp_path, 2, node_timeout_seconds=_SESSION_SECONDS) as made:
+        lives = [await made.start(number) for number in range(2)]
+        await until(lambda: all(link.is_up for link in lives[0].server.bus.links.values()), "they talk")
+        owns_again = _Taking(lives, tmp_path)
+        owns_again.plan("former")
+        await until(owns_again.waiting.done, "it is not waited for")
+        silent = _Taking(lives, tmp_path)
+        await made.stop(1)
+        await until(silent.waiting.done, "it is not waited for")
