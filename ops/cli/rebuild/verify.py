@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ops.state.chain.checking import Checked, Known
 
 _REMEDY = (
-    "where the log is right, rebuild the state with `slotlog replay --swap`; where it is not, bring it back from a copy"
+    "where the log is right, rebuild the state with `slotlog replay --swap --even-if-different`; where it is not,"
+    " bring it back from a copy"
 )
 
 
