@@ -88,6 +88,7 @@ class Session:
         as_of: the moment that its reads are of (SLOTLOG ASOF); None: now.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
+        in_exec: how many commands the EXEC has that runs; 0: none does.
         task: finds the reply of a command that takes its time.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
         tracking: what its CLIENT TRACKING has asked for; None: it is off.
@@ -135,7 +136,7 @@ class Session:
         self.reply_mode: Literal["on", "off", "skip"] = "on"
         self.muted = False
         self.no_evict = self.no_touch = self.monitoring = False
-        self.in_exec = False
+        self.in_exec = 0
         self.blocked: Waiter | None = None
         self.served_plan: Plan | None = None
         self.served_command: list[bytes] = []

@@ -42,10 +42,10 @@ class ListeningClient(Subscriber, Client[Messages], Protocol):
     """A client that may listen.
 
     Attributes:
-        in_exec: whether an EXEC of it runs.
+        in_exec: how many commands the EXEC has that runs, 0 for none.
     """
 
-    in_exec: bool
+    in_exec: int
 
     def answer(self, reply: Reply) -> None:
         """Send it a reply to the command at hand."""

@@ -87,13 +87,14 @@ class Run:
     def __init__(self, session: Session, steps: list[Step], outcomes: Iterable[Reply], seconds: float) -> None:
         self._session = session
         self._left = iter(steps)
+        self._count = len(steps)
         self._share = seconds / (sum(step.event is not None for step in steps) or 1)
         self._outcomes = iter(outcomes)
         self._replies: list[Reply] = []
 
     def begin(self) -> list[Reply] | Coroutine[Any, Any, list[Reply]]:
         """The replies of all steps; a coroutine that finds them if one of the steps takes its time."""
-        self._session.in_exec = True
+        self._session.in_exec = self._count
         try:
             for step in self._left:
                 reply, seconds = self._timed_reply(step)
@@ -101,12 +102,12 @@ class Run:
                     return self._go_on(step, reply, seconds)
                 self._note(step, reply, seconds)
         finally:
-            self._session.in_exec = False
+            self._session.in_exec = 0
         return self._replies
 
     async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply], seconds: float) -> list[Reply]:
         """The rest, from a step on that takes its time. The session is held: no other command of it is between."""
-        self._session.in_exec = True
+        self._session.in_exec = self._count
         try:
             await self._note_awaited(step, work, seconds)
             for later in self._left:
@@ -116,7 +117,7 @@ class Run:
                 else:
                     self._note(later, reply, seconds)
         finally:
-            self._session.in_exec = False
+            self._session.in_exec = 0
         return self._replies
 
     async def _note_awaited(self, step: Step, work: Coroutine[Any, Any, Reply], seconds: float) -> None:

@@ -24,10 +24,10 @@ class MonitoringClient(Monitor, Client[Monitored], Protocol):
     """A client that may send MONITOR.
 
     Attributes:
-        in_exec: whether an EXEC of it runs.
+        in_exec: how many commands the EXEC has that runs, 0 for none.
     """
 
-    in_exec: bool
+    in_exec: int
 
 
 @server_command(

@@ -39,11 +39,11 @@ class LogClient(Client[LogState], Protocol):
 
     Attributes:
         last_position: partition and offset of its last write.
-        in_exec: whether an EXEC of it runs; then it waits for nothing.
+        in_exec: how many commands the EXEC has that runs, 0 for none; then it waits for nothing.
     """
 
     last_position: tuple[int, int] | None
-    in_exec: bool
+    in_exec: int
 
 
 @server_command(

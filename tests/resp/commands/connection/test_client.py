@@ -10,7 +10,7 @@ import pytest
 from resp.clients import turns
 from resp.clients.turns import TURN_SECONDS
 from tests.real.oracle import Oracle, request
-from tests.resp.harness import blocked, serving, until
+from tests.resp.harness import blocked, pipeline, serving, until
 from tests.resp.plays import CLIENT
 from tests.resp.scripts import OracleClients, OurClients, play
 
@@ -109,6 +109,36 @@ def test_line_after_a_few_commands(oracle_server: Oracle, resp3: bool) -> None:
     assert [one["flags"].replace("U", "") for one in expected] == [one["flags"] for one in actual]
     assert [[one[name] for name in shown] for one in expected] == [[one[name] for name in shown] for one in actual]
     assert len(actual) == 6
+
+
+def test_line_within_an_exec(oracle_server: Oracle) -> None:
+    """The client is in its transaction until all of that has run: flag, number of commands, nothing watched."""
+    script = """
+        a: MULTI
+        a: ECHO x
+        a: CLIENT INFO
+        a: EXEC
+        a: CLIENT INFO
+    """
+    theirs = OracleClients(oracle_server)
+
+    steps = [play(clients, script) for clients in (theirs, OurClients())]
+    theirs.close()
+
+    (expected, _), (within, behind) = ([fields(got["a"]) for _, got in side[-2:]] for side in steps)
+    shown = ("multi", "watch", "cmd", "events")
+    assert [expected["flags"].replace("U", ""), *(expected[name] for name in shown)] == [
+        within[name] for name in ("flags", *shown)
+    ]
+    assert ("N", "-1") == (behind["flags"], behind["multi"])  # Redis': the oracle says 0 from its first EXEC on
+
+
+async def test_replies_that_leave_by_themselves_are_not_waited_for(tmp_path: Path) -> None:
+    """The event `w` means that the socket has taken too little, not that there are replies: those of a pipeline."""
+    async with serving(tmp_path) as live:
+        got = await pipeline(await live.client(), "PING", "ECHO x", "CLIENT INFO")
+
+    assert "r" == fields(got[-1])["events"]
 
 
 async def test_memory_of_what_is_sent(tmp_path: Path) -> None:
