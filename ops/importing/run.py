@@ -122,4 +122,6 @@ class _Steps:
     def _step(self, appended: int) -> Batch | None:
         if appended:
             self._source.appended(appended)
-        return next(self._made, None)
+        batch = next(self._made, None)
+        self._source.appending()
+        return batch

@@ -91,6 +91,10 @@ class Source(Protocol):
         """
         ...
 
+    def appending(self) -> None:
+        """What was given is about to be appended."""
+        ...
+
     def appended(self, keys: int) -> None:
         """So many more of the keys that were given are in the log, in their order."""
         ...

@@ -88,6 +88,9 @@ class KvrocksSource:
                 yield found
             self.done += 1
 
+    def appending(self) -> None:
+        """Nothing: see `appended`."""
+
     def appended(self, keys: int) -> None:
         """Nothing to do: a key's mark is its place."""
 

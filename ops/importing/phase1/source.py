@@ -96,6 +96,9 @@ class Phase1Source:
                 yield found
             self.done += 1
 
+    def appending(self) -> None:
+        """Nothing: see `appended`."""
+
     def appended(self, keys: int) -> None:
         """Nothing to do: a key's mark is its place."""
 

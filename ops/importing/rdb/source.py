@@ -114,6 +114,9 @@ class RdbSource:
                     value.pass_by()
                 self._position = reader.position
 
+    def appending(self) -> None:
+        """Nothing: see `appended`."""
+
     def appended(self, keys: int) -> None:
         """As `Source.appended`."""
 

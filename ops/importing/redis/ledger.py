@@ -4,6 +4,8 @@ A SQLite file with a row for each key: 16 bytes of a hash of its value, when it 
 It also has the run id of the server that the last pass has read.
 
 A row is written after its key is in the log. Until then it is kept in memory, as many as wait for one or two appends.
+Before a key may be in the log its row says that it is in doubt. Else who ends in between would take a key for gone, or
+for what it was before, of which the log has something newer.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ LEFT_OUT: Final = b"left out"
 
 TORN: Final = b"torn"
 """The digest of a key that changed while it was read."""
+
+DOUBT: Final = b"doubt"
+"""The digest of a key of which something may be in the log since its row was written."""
 
 
 class Seen(NamedTuple):
@@ -68,6 +73,7 @@ class Ledger:
         self._path = path
         self._waiting: deque[_Given] = deque()
         self._newest: dict[tuple[int, bytes], _Given] = {}
+        self._begun: list[tuple[int, bytes]] = []
         # An empty name is a temporary database on disk. Calls come from one thread at a time.
         with self._errors():
             self._file = sqlite3.connect(path or "", check_same_thread=False, isolation_level=None)
@@ -130,6 +136,22 @@ class Ledger:
         """These are gone here and there."""
         self._write((_FORGET, [(db, name) for name in names]))
 
+    def begin(self, db: int, name: bytes) -> None:
+        """The first event of a key is given away."""
+        self._begun.append((db, name))
+
+    def doubt(self) -> None:
+        """What was begun may be in the log from now on. This outlives the loss of power, too, as the log does."""
+        if not self._begun:
+            return
+        rows = [(db, name, DOUBT, 0, self.number) for db, name in self._begun]
+        self._begun.clear()
+        with self._errors():
+            self._file.execute("PRAGMA synchronous = FULL")
+        self._write((_KEEP, rows))
+        with self._errors():
+            self._file.execute("PRAGMA synchronous = NORMAL")
+
     def given(self, db: int, name: bytes, seen: Seen | None) -> None:
         """The last event of a key was given away, to be appended; None: its deletion."""
         given = _Given(db, name, seen, self.number)
@@ -141,8 +163,9 @@ class Ledger:
         kept, gone = [], []
         for _ in range(keys):
             given = self._waiting.popleft()
-            if self._newest[given.db, given.name] is given:
-                del self._newest[given.db, given.name]
+            if self._newest[given.db, given.name] is not given:
+                continue  # a newer one is on its way
+            del self._newest[given.db, given.name]
             if given.seen is None:
                 gone.append((given.db, given.name))
             else:

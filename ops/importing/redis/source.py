@@ -108,6 +108,10 @@ class RedisSource:
                 return
             logger.info("import_next_pass", hint="stop the writers of the source: a pass without a change is the last")
 
+    def appending(self) -> None:
+        """Note in the ledger what is in doubt from now on."""
+        self._ledger.doubt()
+
     def appended(self, keys: int) -> None:
         """Note so many more keys in the ledger, in which libraries are not."""
         libraries = min(keys, self._libraries)
@@ -279,12 +283,14 @@ class RedisSource:
 
     def _events(self, events: Iterable[Command], db: int, name: bytes, seen: Seen | None) -> Iterator[Command]:
         """The events of a key, which is noted as given away once they were taken."""
+        self._ledger.begin(db, name)
         yield from events
         self._changed += 1
         self._ledger.given(db, name, seen)
 
     def _pieces(self, reading: Reading, db: int, name: bytes, seen: Seen) -> Iterator[Command]:
         """As `_events`, of a key that is read meanwhile."""
+        self._ledger.begin(db, name)
         yield from reading.events()
         self._changed += 1
         self._ledger.given(db, name, seen if reading.unchanged else Seen(TORN, 0))

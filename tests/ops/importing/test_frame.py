@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Numbers:
     def __init__(self, count: int, *, fails_at: int = -1, size: int = 1, events: int = 1) -> None:
         self.total = count
         self.done = 0
-        self.told = 0
+        self.told = self.announced = 0
         self.given: list[int] = []
         self._fails_at = fails_at
         self._value = b"v" * size
@@ -52,6 +52,10 @@ class Numbers:
         yield b"SET", [name, self._value]
         for _ in range(1, self._events):
             yield b"APPEND", [name, self._value]
+
+    def appending(self) -> None:
+        """Noted."""
+        self.announced = len(self.given)
 
     def appended(self, keys: int) -> None:
         """Counted."""
@@ -111,6 +115,22 @@ def test_every_key_is_appended_once_in_order(settings: Settings) -> None:
         source.told,
         imported.notes,
     )
+
+
+def test_the_source_hears_of_keys_before_they_are_appended(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it can note what may be in the log from then on."""
+    source = Numbers(2500)
+    ahead: list[bool] = []
+    append = EmbeddedLog.append
+
+    async def watched(log: EmbeddedLog, entries: Sequence[Entry]) -> list[RecordPosition]:
+        ahead.append(source.announced > int(decode(0, 0, entries[-1].value)[3][0]))
+        return await append(log, entries)
+
+    monkeypatch.setattr(EmbeddedLog, "append", watched)
+    one_run(settings, source)
+
+    assert {True} == {*ahead}
 
 
 def test_second_run_goes_on_behind_the_first(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.importing.redis.ledger import LEFT_OUT, Ledger, Seen
+from ops.importing.redis.ledger import DOUBT, LEFT_OUT, Ledger, Seen
 from ops.importing.source import SourceError
 
 ONE = Seen(b"1", 0)
@@ -71,6 +71,41 @@ def test_what_was_not_appended_is_not_kept(ledger: Ledger, tmp_path: Path) -> No
     assert 1 == again.number
     assert {b"a": ONE} == again.look(0, [b"a", b"b"])
     again.close()
+
+
+def test_what_may_be_in_the_log_is_in_doubt(ledger: Ledger, tmp_path: Path) -> None:
+    """After an end between an append and its answer nothing is known of the keys in it; a pass asks for them."""
+    ledger.given(0, b"was", ONE)
+    ledger.appended(1)
+    for name in (b"was", b"new"):
+        ledger.begin(0, name)
+    ledger.doubt()
+    ledger.given(0, b"was", TWO)
+    ledger.given(0, b"new", ONE)
+    ledger.close()
+    again = Ledger(tmp_path / "keys.sqlite3")
+    again.begin_pass()
+
+    doubt = Seen(DOUBT, 0)
+    assert {b"was": doubt, b"new": doubt} == again.look(0, [b"was", b"new"])
+    assert [(0, b"new"), (0, b"was")] == unmet(again)
+    again.close()
+
+
+def test_an_answer_about_an_older_value_ends_no_doubt(ledger: Ledger, tmp_path: Path) -> None:
+    """Of a key with a newer event on its way only the answer to that one counts."""
+    for seen in (ONE, TWO):
+        ledger.begin(0, b"a")
+        ledger.doubt()
+        ledger.given(0, b"a", seen)
+    found = []
+    for _ in range(2):
+        ledger.appended(1)
+        other = Ledger(tmp_path / "keys.sqlite3")
+        found.append(other.look(0, [b"a"]))
+        other.close()
+
+    assert [{b"a": Seen(DOUBT, 0)}, {b"a": TWO}] == found
 
 
 def test_more_keys_than_a_page_are_unmet(ledger: Ledger) -> None:

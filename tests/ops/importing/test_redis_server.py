@@ -11,7 +11,8 @@ from redis.exceptions import BusyLoadingError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from ops.importing.redis.server import Server, WrongTypeError
-from ops.importing.source import SourceError
+from ops.importing.redis.source import open_source
+from ops.importing.source import DELETED, ImportKey, Options, SourceError
 from tests.ops.importing.contents import server
 from tests.ops.verbs import run
 from tests.real.oracle import Connection, Oracle
@@ -68,3 +69,28 @@ def test_connection_that_fails_comes_with_advice(error: str, advice: str, oracle
         source.errors(),
     ):
         raise RedisConnectionError(f"{error}.")
+
+
+def test_what_nobody_confirmed_is_carried_over_again(oracle: Connection, oracle_server: Oracle, tmp_path: Path) -> None:
+    """Also where a key is now what it was before, or gone: a run that ended had other events of it under way."""
+    url = f"unix://{oracle_server.path}"
+    options = Options(tmp_path / "progress", frozenset(), partitions=1, once=True, layout="")
+
+    def carried(*, confirmed: bool = True) -> list[tuple[bytes, str]]:
+        with closing(open_source(url, options)) as source:
+            given = [(key.name, key.type, [*key.events]) for key in source.keys(None) if isinstance(key, ImportKey)]
+            source.appending()
+            if confirmed:
+                source.appended(len(given))
+        return sorted((name, kind) for name, kind, _ in given)
+
+    oracle.pipeline([("SET", "back", "1"), ("SET", "again", "1")])
+    first = carried()
+    oracle.pipeline([("SET", "back", "2"), ("SET", "new", "1"), ("DEL", "again")])
+    ended = carried(confirmed=False)
+    oracle.pipeline([("SET", "back", "1"), ("DEL", "new"), ("SET", "again", "1")])
+
+    assert [(b"again", "string"), (b"back", "string")] == first
+    assert [(b"again", DELETED), (b"back", "string"), (b"new", "string")] == ended
+    assert [(b"again", "string"), (b"back", "string"), (b"new", DELETED)] == carried()
+    assert [] == carried()
