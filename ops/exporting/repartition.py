@@ -88,7 +88,7 @@ def _ends_of_applied(old: Settings) -> dict[int, int]:
     Raises:
         ConfigError: the state does not have all that is in the log, or the log does not answer.
     """
-    ends = log_ends(old, old.owned)
+    ends = log_ends(old, old.owned, written=True)
     if ends.unknown:
         raise ConfigError(f"it is not known where the log of {old.topic} ends: {ends.unknown}")
     for partition in old.owned:

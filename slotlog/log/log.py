@@ -204,8 +204,13 @@ class Log(Protocol):
         """The offset after the last one that can be read now (Kafka: the last stable offset)."""
         ...
 
-    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
-        """`end_offset` of each partition, also of a log that was not started; nothing of it is changed."""
+    async def ends(self, partitions: Sequence[int], *, written: bool = False) -> dict[int, int]:
+        """`end_offset` of each partition, also of a log that was not started; nothing of it is changed.
+
+        Args:
+            partitions: which.
+            written: `high_watermark` instead, so that nothing is missing that a producer was told is in the log.
+        """
         ...
 
     async def high_watermark(self, partition: int) -> int:

@@ -129,7 +129,7 @@ class SimulatedLog:
     def scrubbed(self) -> None:
         """Nobody has to."""
 
-    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+    async def ends(self, partitions: Sequence[int], *, written: bool = False) -> dict[int, int]:
         """As `end_offset` has them."""
         return {partition: await self.end_offset(partition) for partition in partitions}
 

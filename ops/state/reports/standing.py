@@ -75,13 +75,19 @@ class Standing(NamedTuple):
         return {"log_end_offset": self.end_offset, "behind": self.behind, "owned": self.owned}
 
 
-def log_ends(settings: Settings, partitions: Sequence[int]) -> Ends:
-    """Ask the log, before the state is read: what comes later is no lag. Kafka has five seconds to answer."""
+def log_ends(settings: Settings, partitions: Sequence[int], *, written: bool = False) -> Ends:
+    """Ask the log, before the state is read: what comes later is no lag. Kafka has five seconds to answer.
+
+    Args:
+        settings: the log.
+        partitions: which.
+        written: with what an open transaction of a producer keeps from being read.
+    """
     log = open_log(
         settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
     )
     try:
-        return Ends(asyncio.run(_ask(log, partitions)), "")
+        return Ends(asyncio.run(_ask(log, partitions, written=written)), "")
     except TimeoutError:
         return Ends({}, f"{settings.log_url} has not answered within {_ANSWER_SECONDS:.0f} s")
     except (LogUnavailableError, LogMismatchError, OSError, SqliteError) as error:
@@ -135,10 +141,10 @@ def is_applied(path: Path) -> bool:
     return kind != fcntl.F_UNLCK
 
 
-async def _ask(log: Log, partitions: Sequence[int]) -> dict[int, int]:
+async def _ask(log: Log, partitions: Sequence[int], *, written: bool) -> dict[int, int]:
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            return await log.ends(partitions)
+            return await log.ends(partitions, written=written)
     finally:
         async with asyncio.timeout(_ANSWER_SECONDS):
             await log.close()

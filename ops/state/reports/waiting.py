@@ -1,6 +1,7 @@
 """Waits until a state has applied what its log has.
 
-The log is asked once where it ends. Each state is opened anew, beside its service, until it has come that far.
+The log is asked once where it ends. What an open transaction of a producer keeps from being read belongs to it. Each
+state is opened anew, beside its service, until it has come that far.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def wait_until_applied(load: Callable[[], Settings], timeout_seconds: float) -> 
     """
     deadline = monotonic() + timeout_seconds
     settings = load()
-    while (ends := log_ends(settings, settings.owned)).unknown:
+    while (ends := log_ends(settings, settings.owned, written=True)).unknown:
         if monotonic() >= deadline:
             return [Waited(partition, None, None, ends.unknown) for partition in settings.owned]
         sleep(_AGAIN_SECONDS)

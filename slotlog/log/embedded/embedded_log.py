@@ -262,7 +262,7 @@ class EmbeddedLog:
         """The next append's offset."""
         return (await self._asked(partial(head_of, partition=partition))).next_offset
 
-    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+    async def ends(self, partitions: Sequence[int], *, written: bool = False) -> dict[int, int]:
         """By a connection of its own: to start the log would upgrade an older file."""
 
         async def ask() -> dict[int, int]:

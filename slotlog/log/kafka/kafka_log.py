@@ -158,9 +158,10 @@ class KafkaLog:
         end: int = ends[tp]
         return end
 
-    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+    async def ends(self, partitions: Sequence[int], *, written: bool = False) -> dict[int, int]:
         """One after the other."""
-        return {partition: await self.end_offset(partition) for partition in partitions}
+        end = self.high_watermark if written else self.end_offset
+        return {partition: await end(partition) for partition in partitions}
 
     async def trim(self, partition: int, before_offset: int) -> int:
         """Have the brokers delete the records of `partition` before `before_offset`. Not part of `Log`.

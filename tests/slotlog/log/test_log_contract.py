@@ -232,6 +232,7 @@ async def test_ends_of_a_log_that_is_not_started(log: Log) -> None:
     other = open_log(log.url, topic=log.topic, partitions=log.partitions, create=False)
 
     assert {0: 2, 1: 0} == await other.ends([0, 1]) == await log.ends([0, 1])
+    assert {0: 2, 1: 0} == await other.ends([0, 1], written=True)
     await other.close()
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+from aiokafka import AIOKafkaProducer
+
+from slotlog.events import encode
 from tests.faults.service import ServiceProcess
+from tests.faults.workers import new_topic
 from tests.ops.verbs import run, succeed, write_lines
 
 INCR = {"cmd": "INCR", "args": ["n"]}
@@ -57,3 +62,22 @@ def test_says_what_is_missing(tmp_path: Path) -> None:
     assert f"slotlog: partition {late['partition']}: {text}\n" in behind.stderr
     assert f"partition {other}: 0 of 0 offsets applied\n" == behind.stdout
     assert 0 == run("wait", "--data", to, "--log", log, "--own", other, "--timeout", 0).exit_code
+
+
+async def test_what_an_open_transaction_holds_up_is_waited_for(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """It is in the log, as are acknowledged events of others behind it; no new topic is made without them either."""
+    topic, file, to = new_topic(), write_lines(tmp_path / "events", [INCR]), tmp_path / "to"
+    log = ["--log", f"kafka://{kafka_bootstrap}", "--topic", topic]
+    new = ["--to-log", f"sqlite:///{tmp_path / 'new.sqlite3'}", "--to-topic", "new", "--to-partitions", 3]
+    await asyncio.to_thread(succeed, "produce", file, *log)
+    async with AIOKafkaProducer(bootstrap_servers=kafka_bootstrap, transactional_id=topic) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, encode(b"INCR", [b"n"]), partition=0)
+        await asyncio.to_thread(succeed, "produce", file, *log)
+        await asyncio.to_thread(succeed, "replay", "--to", to, *log)
+        waited = await asyncio.to_thread(run, "wait", "--data", to, *log, "--timeout", 0)
+        made = await asyncio.to_thread(run, "repartition", "--data", to, *log, *new, "--to", tmp_path / "new")
+        await producer.abort_transaction()
+
+    assert (1, True) == (waited.exit_code, "2 of 3 offsets behind the log" in waited.stderr)
+    assert (1, True) == (made.exit_code, "is not where its log ends" in " ".join(made.output.split()))

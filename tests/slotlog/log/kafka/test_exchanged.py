@@ -266,6 +266,7 @@ async def test_high_watermark(make_log: MakeKafkaLog, kafka_bootstrap: str, topi
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"open", partition=0)
         assert (1, 2) == (await log.end_offset(0), await log.high_watermark(0))
+        assert ({0: 1}, {0: 2}) == (await log.ends([0]), await log.ends([0], written=True))
         await producer.commit_transaction()
     await read_values(log, 2)
 
