@@ -79,21 +79,24 @@ class Done(NamedTuple):
 
 
 def main(names: Sequence[str]) -> int:
-    """Run these doses, or all; returns the exit code of the first that failed, or 0."""
+    """Run these doses, or all; returns the exit code of the first that failed, 130 after Ctrl-C, or 0."""
     if unknown := [name for name in names if name not in DOSES]:
         sys.stderr.write(f"no dose: {' '.join(unknown)}; there are {' '.join(DOSES)}\n")
         return 2
-    chosen, done = names or [*DOSES], list[Done]()
-    for number, name in enumerate(chosen, 1):
-        say(f"==> {name}, {number} of {len(chosen)}, {strftime('%H:%M:%S')}: {DOSES[name]}\n")
-        done.append(run(name, DOSES[name]))
-        say(f"==> {done[-1]}")
+    chosen, done, code = names or [*DOSES], list[Done](), 0
+    try:
+        for number, name in enumerate(chosen, 1):
+            say(f"==> {name}, {number} of {len(chosen)}, {strftime('%H:%M:%S')}: {DOSES[name]}\n")
+            done.append(run(name, DOSES[name]))
+            say(f"==> {done[-1]}")
+    except KeyboardInterrupt:  # the dose that runs has heard of it as well, and ends in order
+        code = 130
     say("\n")
     for each in done:
         say(str(each))
     for each in done:
         say("".join(each.failures))
-    return next((each.code for each in done if each.code), 0)
+    return code or next((each.code for each in done if each.code), 0)
 
 
 def run(name: str, line: str) -> Done:

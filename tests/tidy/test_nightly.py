@@ -49,6 +49,23 @@ def test_a_dose_that_fails_does_not_end_the_night(
     assert "ERROR: file or directory not found: none.py" in said.split("==> good")[0]
 
 
+def test_a_night_that_is_ended_says_how_far_it_came(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the second dose: the line of the first one is there."""
+    done = iter([nightly.Done("simulation", 0, 90, [])])
+
+    def run(_name: str, _line: str) -> nightly.Done:
+        try:
+            return next(done)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(nightly, "run", run)
+    assert 130 == nightly.main([])
+    assert "\n\nsimulation        1.5 min  passed\n" in capfd.readouterr().out
+
+
 def test_what_a_dose_lacks_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     """A name that no dose has runs nothing."""
     assert 2 == nightly.main(["group", "gruop"])
