@@ -118,6 +118,8 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     session.db = 0
     session.as_of = None
     session.name = b""
+    if session.reply_mode == "off":  # after CLIENT REPLY SKIP this is what is left out, as in Redis
+        session.muted = False
     session.reply_mode = "on"
     session.no_evict = session.no_touch = session.readonly = False
     server.messages_of(session).forget(session)
@@ -125,7 +127,6 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     server.tracking.disable(session)
     session.user = server.acl.default_user
     session.authenticated = session.user.needs_no_password
-    session.muted = False
     session.use_protocol(2)
     return Status(b"RESET")
 

@@ -111,6 +111,24 @@ def test_line_after_a_few_commands(oracle_server: Oracle, resp3: bool) -> None:
     assert len(actual) == 6
 
 
+def test_reset_after_client_reply(oracle_server: Oracle) -> None:
+    """RESET ends CLIENT REPLY OFF, and is answered; it is what SKIP leaves out; later commands are answered."""
+    script = """
+        a: CLIENT REPLY OFF
+        a: RESET
+        a: PING
+        a: CLIENT REPLY SKIP
+        a: RESET
+        a: PING
+    """
+    theirs = OracleClients(oracle_server)
+
+    expected = play(theirs, script)
+    theirs.close()
+
+    assert expected == play(OurClients(), script)
+
+
 def test_line_within_an_exec(oracle_server: Oracle) -> None:
     """The client is in its transaction until all of that has run: flag, number of commands, nothing watched."""
     script = """
