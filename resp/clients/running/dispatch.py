@@ -84,7 +84,7 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
     if refusal is _HELD:
         return False
     if plan is None or refusal is not None:
-        return _refuse(session, plan, refusal or CommandError("ERR unknown command"))
+        return _refuse(session, plan, command, refusal or CommandError("ERR unknown command"))
     queue = session.transaction
     queued = queue is not None and (plan.server is None or plan.server.queued)
     if server.pause.holds(session, plan) or (not queued and _must_wait(session, plan, args)):
@@ -212,7 +212,7 @@ def _pipeline_of(session: Session, plan: Plan, keys: list[bytes]) -> WritePipeli
     return server.reader_of(session, keys) if reads else server.pipeline_of(keys)
 
 
-def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:
+def _refuse(session: Session, plan: Plan | None, command: list[bytes], error: CommandError) -> bool:
     _mute(session)
     if session.tracking is not None:
         session.tracking.begin(plan, in_multi=session.transaction is not None)
@@ -220,7 +220,8 @@ def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:
         error = aborted(session, error)
     elif session.transaction is not None:
         session.transaction.dirty = True
-    session.server.accounting.refused(plan, error)
+    is_unknown = plan is not None and plan.name in CONTAINERS and len(command) > 1  # it has no such subcommand
+    session.server.accounting.refused(None if is_unknown else plan, error)
     session.answer(error)
     return True
 

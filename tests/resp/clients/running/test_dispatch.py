@@ -29,6 +29,7 @@ COUNTED: Final = (
     *("SET a 1", "SET a", "GET a", "GET b", "INCR a", "LPUSH a x", "get a", "MULTI", "SET a 2", "GET a", "EXEC"),
     *("MULTI", "GET a", "EXEC", "MULTI", "LPUSH a x", "EXEC", "CLIENT GETNAME", "CLIENT SETNAME x y", "PING", "PING"),
     *("BLPOP q 0.01", "WATCH a", "UNWATCH", "NOSUCH", "SELECT 1", "SELECT 0", "DBSIZE", "EXEC", "GETRANGE a x y"),
+    *("CLIENT", "CLIENT NOSUCH", "COMMAND NOSUCH", "XINFO NOSUCH a", "MULTI", "OBJECT NOSUCH a", "EXEC"),
 )
 
 
