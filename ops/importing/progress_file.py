@@ -97,7 +97,7 @@ class ProgressFile:
             ConfigError: it was recreated or cut. LogUnavailableError: it cannot be told.
         """
         for partition, offset in sorted(self._offsets.items()):
-            if await log.end_offset(partition) <= offset:
+            if await log.high_watermark(partition) <= offset:  # an open transaction may stand before them
                 raise ConfigError(
                     f"{self._path.parent}: an earlier run came to offset {offset} of partition {partition}, and the log"
                     f" at {log.url} ends before: it is another log now. Remove that directory to import from the start"

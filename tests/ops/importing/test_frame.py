@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from ops.config import ConfigError, Settings, load_settings
 from ops.importing.batches import batches
@@ -21,6 +22,7 @@ from slotlog.events import decode
 from slotlog.log import Entry, RecordPosition, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.limits import RECORD_BYTES_MAX
+from tests.faults.workers import new_topic
 
 
 class Numbers:
@@ -253,6 +255,20 @@ def test_another_log_is_refused(settings: Settings) -> None:
 
     with pytest.raises(ConfigError, match=r"came to offset 9 of partition 0, and the log .* ends before"):
         one_run(settings, Numbers(10))
+
+
+async def test_a_log_with_an_open_transaction_is_no_other_one(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """What an earlier run appended behind another producer's records is there, even while it cannot be read."""
+    topic = new_topic()
+    settings = load_settings(data=tmp_path / "data", log=f"kafka://{kafka_bootstrap}", topic=topic)
+    await asyncio.to_thread(one_run, settings, Numbers(1))
+    async with AIOKafkaProducer(bootstrap_servers=kafka_bootstrap, transactional_id=topic) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"", partition=0)
+        runs = [await asyncio.to_thread(one_run, settings, Numbers(count)) for count in (2, 3)]
+        await producer.abort_transaction()
+
+    assert [("", 1), ("", 1)] == [(each.failure, each.events) for each in runs]
 
 
 def test_progress_of_another_import_is_refused(tmp_path: Path) -> None:
