@@ -59,7 +59,7 @@ help: ## Show this list
 .PHONY: install
 install: $(VENV) ## Make .venv with the locked packages and slotlog itself
 	@echo 'slotlog is installed: .venv/bin/slotlog --help'
-	@.venv/bin/python -c 'from engine import native; native.IS_BUILT or print("No C compiler was found, so events are applied by Python alone, at half the speed: apt-get install gcc libc6-dev; make install")'
+	@.venv/bin/python -c 'from engine import native; native.FITS or print("The part in C was not built, so events are applied by Python alone, at half the speed: apt-get install gcc libc6-dev; touch engine/native/hot.h; make install")'
 
 .PHONY: demo
 demo: $(VENV) ## Run the main job on a month of real flights: no broker needed

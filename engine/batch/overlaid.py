@@ -17,6 +17,18 @@ from engine.values.encoding import prefix_end
 Records = Iterator[tuple[bytes, bytes]]
 
 
+class PackedElements(Protocol):
+    """Elements of a large collection in memory, packed: of `engine.native`, which adds to them."""
+
+    def get(self, element: bytes, default: bytes, /) -> bytes | None:
+        """Its value; None: it does not exist; `default`: that is not known."""
+        ...
+
+    def __len__(self) -> int:
+        """How many are held."""
+        ...
+
+
 class Scan(Protocol):
     """Gives the records of a column family with `start <= key < end`."""
 
@@ -32,7 +44,10 @@ KEPT_BYTES_MAX: Final = 128
 """A subkey with its value that is longer is not kept in memory when its batch is written."""
 
 KEPT_SUBKEYS_MAX: Final = 131_072
-"""None are kept of a collection with more: a dict of so many takes 8 ms once to grow, and 3 to be freed."""
+"""No dict keeps those of a collection with more: one of so many takes 8 ms once to grow, and 3 to be freed."""
+
+DICT_SUBKEYS_MAX: Final = 512
+"""Where the part in C writes, those of a collection with more are packed."""
 
 
 class Subkeys:
@@ -46,9 +61,10 @@ class Subkeys:
         fresh: nothing is stored under this version, so the store need not be asked.
         kept: what earlier batches have put or deleted, so that it need not be read again; None: nothing.
         whole: all that is stored is in `kept`.
+        packed: instead of `kept`, in a large collection that the part in C writes: what it has put and read.
     """
 
-    __slots__ = ("_get", "_scan", "changed", "column_family", "fresh", "kept", "order", "prefix", "whole")
+    __slots__ = ("_get", "_scan", "changed", "column_family", "fresh", "kept", "order", "packed", "prefix", "whole")
 
     def __init__(self, column_family: str, get: Get, scan: Scan, prefix: bytes, fresh: bool) -> None:
         self.column_family = column_family
@@ -56,6 +72,7 @@ class Subkeys:
         self.changed: dict[bytes, bytes | None] = {}
         self.fresh = fresh
         self.kept: dict[bytes, bytes | None] | None = None
+        self.packed: PackedElements | None = None
         self.whole = False
         self._get = get
         self._scan = scan
@@ -74,6 +91,10 @@ class Subkeys:
                 return value
             if self.whole:
                 return None
+        elif self.packed is not None:
+            value = self.packed.get(subkey, _UNSEEN)
+            if value is not _UNSEEN:
+                return value
         return self._get(self.prefix + subkey)
 
     before_put = get
@@ -105,13 +126,14 @@ class Subkeys:
         self.fresh = False
 
     def keep(self, records: dict[bytes, bytes | None]) -> int:
-        """As `add_to`; what has changed stays in memory too, where it is small. Returns how many more are kept.
+        """As `add_to`; what has changed stays in memory too, where it is small. Returns how many more are in the dict.
 
         Hot path: one loop for both. It may be done again, for a batch that was not written.
         """
         prefix, kept = self.prefix, self.kept
         if kept is None:
             kept = self.kept = {}
+            self.packed = None
         before = len(kept)
         if self.fresh:
             self.whole = True
@@ -129,9 +151,9 @@ class Subkeys:
         return after - before
 
     def let_go(self) -> int:
-        """Keep nothing. Returns how many fewer are kept, below 0."""
+        """Keep nothing. Returns how many fewer are kept in a dict, below 0."""
         count = 0 if self.kept is None else len(self.kept)
-        self.kept, self.whole = None, False
+        self.kept, self.packed, self.whole = None, None, False
         return -count
 
     def changed_between(self, start: bytes, end: bytes | None) -> list[bytes]:

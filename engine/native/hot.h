@@ -25,7 +25,7 @@ extern struct key_slots {
     Py_ssize_t changed, data, db, expire_ms, head, indexed_expire_ms, metadata_key, name, ranks, scores, size, tail, times,
         touched, type, value, version, weight;
 } KEY;
-extern struct subkeys_slots { Py_ssize_t get, changed, fresh, kept, order, prefix, whole; } SUBKEYS;
+extern struct subkeys_slots { Py_ssize_t get, changed, fresh, kept, order, packed, prefix, whole; } SUBKEYS;
 extern struct tx_slots {
     Py_ssize_t db, keys, touched, ceilings, counts, draws, floors, now_ms, offset, stored_dbs, value_bytes, written_bytes;
 } TX;
@@ -188,6 +188,17 @@ int plain_code(PyObject *key);
 PyObject *metadata_key(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t count);
+
+/* packed.c */
+enum { KEPT_BYTES_MAX = 128 }; /* of an element and its value that stay in memory: as in engine/batch/overlaid.py */
+extern PyTypeObject PackedMemoryType;
+int is_table(PyObject *object);
+PyObject *new_packed(PyObject *memory);
+PyObject *get_packed(PyObject *packed, PyObject *element); /* a new reference, None: it does not exist; NULL without an error: not held */
+int put_packed(PyObject *packed, PyObject *element, PyObject *value);
+void discard_packed(PyObject *packed, PyObject *element); /* it does not exist */
+void set_whole(PyObject *packed, int whole);
+int init_packed(void);
 
 /* keys.c */
 int add_to(PyObject *object, Py_ssize_t slot, int64_t more);

@@ -135,19 +135,24 @@ int begin(Run *run, PyObject *offset, PyObject *time_ms, int64_t ms)
     return DONE;
 }
 
-/* The value of a subkey, None when it is absent; a new reference. As `Subkeys.get`. */
+/* The value of a subkey, None when it is absent; a new reference. As `Subkeys.get`; what it reads of a collection whose
+ * elements are packed stays in memory. */
 PyObject *get_subkey(PyObject *subkeys, PyObject *subkey)
 {
     PyObject *value = PyDict_GetItemWithError(at(subkeys, SUBKEYS.changed), subkey);
     if (value != NULL) return Py_NewRef(value);
     if (PyErr_Occurred()) return NULL;
     if (at(subkeys, SUBKEYS.fresh) == Py_True) return Py_NewRef(Py_None);
-    PyObject *kept = at(subkeys, SUBKEYS.kept);
+    PyObject *kept = at(subkeys, SUBKEYS.kept), *packed = at(subkeys, SUBKEYS.packed);
     if (is_dict(kept)) {
         value = PyDict_GetItemWithError(kept, subkey);
         if (value != NULL) return Py_NewRef(value);
         if (PyErr_Occurred()) return NULL;
         if (at(subkeys, SUBKEYS.whole) == Py_True) return Py_NewRef(Py_None);
+    }
+    else if (is_table(packed)) {
+        value = get_packed(packed, subkey);
+        if (value != NULL || PyErr_Occurred()) return value;
     }
     PyObject *record = joined(at(subkeys, SUBKEYS.prefix), subkey), *get = at(subkeys, SUBKEYS.get);
     if (record == NULL) return NULL;
@@ -155,9 +160,11 @@ PyObject *get_subkey(PyObject *subkeys, PyObject *subkey)
     value = PyObject_CallOneArg(get, record);
     Py_DECREF(get);
     Py_DECREF(record);
+    if (value != NULL && PyBytes_CheckExact(value) && is_table(packed) && packed == at(subkeys, SUBKEYS.packed) &&
+        put_packed(packed, subkey, value) == FAILED)
+        Py_CLEAR(value);
     return value;
 }
-
 
 /* Makes the key a collection where it is nothing, or sees that it is one of this type, with subkeys as they usually are. */
 int open_collection(Call *call, int type)

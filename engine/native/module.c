@@ -9,7 +9,7 @@ static const char *const KEY_SLOTS[] = {"changed", "data", "db", "expire_ms", "h
     "name", "ranks", "scores", "size", "tail", "times", "touched", "type", "value", "version", "weight", NULL};
 
 struct subkeys_slots SUBKEYS;
-static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "kept", "order", "prefix", "whole", NULL};
+static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "kept", "order", "packed", "prefix", "whole", NULL};
 
 struct tx_slots TX;
 static const char *const TX_SLOTS[] = {"db", "_keys", "_touched", "ceilings", "counts", "draws", "floors", "now_ms", "offset",
@@ -79,7 +79,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 16
+#define INTERFACE 17
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -94,10 +94,10 @@ static PyMethodDef functions[] = {
      "`write_keys`."},
     {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
     {"write_keys", FAST(write_keys),
-     "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max): add the changes of keys[at:].\n\n"
+     "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max, packed): add the changes of keys[at:].\n\n"
      "As `engine.batch.in_memory.writing.write_keys` in a layout that packs as `neokv`. Returns where it has stopped: a key that is\n"
-     "Python's, or the end; how many more subkeys are kept in memory, of collections of up to `kept_max`; and by how much\n"
-     "the keys are heavier."},
+     "Python's, or the end; how many more subkeys are kept in dicts, of collections of up to `kept_max`; and by how much\n"
+     "the keys are heavier. Those of larger collections are kept in tables of `packed`."},
     {NULL},
 };
 
@@ -114,11 +114,13 @@ PyMODINIT_FUNC PyInit__hot(void)
     for (int i = 0; i < 6; i++)
         if ((codes[i] = PyLong_FromLong(i)) == NULL) return NULL;
     if (init_keys() != DONE || init_commands() != DONE || init_ids() != DONE || init_records() != DONE || init_runs() != DONE ||
-        init_requests() != DONE || init_turns() != DONE)
+        init_requests() != DONE || init_turns() != DONE ||
+        init_packed() != DONE)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyModule_AddFunctions(module, request_functions) < 0 || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0 ||
         PyModule_AddObjectRef(module, "ClientPath", (PyObject *)&ClientPathType) < 0 ||
+        PyModule_AddObjectRef(module, "PackedMemory", (PyObject *)&PackedMemoryType) < 0 ||
         PyModule_AddIntMacro(module, INTERFACE) < 0) {
         Py_XDECREF(module);
         return NULL;

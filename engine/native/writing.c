@@ -162,19 +162,25 @@ static int has_right_ranks(PyObject *key, Batch *batch)
     return !PyDict_GET_SIZE(at(ranks, SUBKEYS.changed)) || (as_uint64(at(key, KEY.size), &size) && is_total(ranks, size));
 }
 
-enum { KEPT_BYTES_MAX = 128 }; /* as in engine/batch/overlaid.py */
-
 /* As `Subkeys.let_go`; lowers `*more` by what was kept. */
 static void let_go(PyObject *subkeys, Py_ssize_t *more)
 {
     PyObject *kept = at(subkeys, SUBKEYS.kept);
     if (is_dict(kept)) *more -= PyDict_GET_SIZE(kept);
     put_new(subkeys, SUBKEYS.kept, Py_None);
+    put_new(subkeys, SUBKEYS.packed, Py_None);
     put_new(subkeys, SUBKEYS.whole, Py_False);
 }
 
-/* As `Subkeys.keep`, where something has changed: up to `most`. Done twice it is as done once. */
-static int keep(PyObject *subkeys, Py_ssize_t most, Py_ssize_t *more)
+static int are_bytes(PyObject *subkey, PyObject *value)
+{
+    if (is_bytes(subkey) && (value == Py_None || is_bytes(value))) return 1;
+    PyErr_SetString(PyExc_TypeError, "a subkey or its value is not bytes");
+    return 0;
+}
+
+/* As `Subkeys.keep`, where something has changed. Done twice it is as done once. */
+static int keep(PyObject *subkeys, Py_ssize_t *more)
 {
     PyObject *changed = at(subkeys, SUBKEYS.changed), *kept = at(subkeys, SUBKEYS.kept), *subkey, *value;
     int whole = at(subkeys, SUBKEYS.fresh) == Py_True || at(subkeys, SUBKEYS.whole) == Py_True;
@@ -186,10 +192,7 @@ static int keep(PyObject *subkeys, Py_ssize_t most, Py_ssize_t *more)
     }
     Py_ssize_t before = PyDict_GET_SIZE(kept);
     while (PyDict_Next(changed, &place, &subkey, &value)) {
-        if (!is_bytes(subkey) || (value != Py_None && !is_bytes(value))) {
-            PyErr_SetString(PyExc_TypeError, "a subkey or its value is not bytes");
-            return FAILED;
-        }
+        if (!are_bytes(subkey, value)) return FAILED;
         if (value == Py_None || PyBytes_GET_SIZE(subkey) + PyBytes_GET_SIZE(value) <= KEPT_BYTES_MAX) {
             if (PyDict_SetItem(kept, subkey, value) < 0) return FAILED;
         }
@@ -201,19 +204,70 @@ static int keep(PyObject *subkeys, Py_ssize_t most, Py_ssize_t *more)
     }
     put_new(subkeys, SUBKEYS.whole, whole ? Py_True : Py_False);
     *more += PyDict_GET_SIZE(kept) - before;
-    if (PyDict_GET_SIZE(kept) > most) let_go(subkeys, more);
     return DONE;
 }
 
-/* Keeps what has changed of the subkeys of a key in memory, or nothing if there are too many, as `write_keys` does. */
-static int keep_small(PyObject *key, int type, Py_ssize_t most, Py_ssize_t *more)
+/* Puts what these say into packed ones. */
+static int pack_all(PyObject *packed, PyObject *subkeys)
+{
+    PyObject *subkey, *value;
+    Py_ssize_t place = 0;
+    while (PyDict_Next(subkeys, &place, &subkey, &value)) {
+        if (!are_bytes(subkey, value)) return FAILED;
+        if (value == Py_None) discard_packed(packed, subkey);
+        else if (put_packed(packed, subkey, value) == FAILED) return FAILED;
+    }
+    return DONE;
+}
+
+/* As `keep`, where they are packed. */
+static int keep_packed(PyObject *subkeys)
+{
+    PyObject *packed = at(subkeys, SUBKEYS.packed);
+    if (at(subkeys, SUBKEYS.fresh) == Py_True) set_whole(packed, 1);
+    return pack_all(packed, at(subkeys, SUBKEYS.changed));
+}
+
+/* Packs subkeys that were kept in a dict, or not at all. */
+static int change_to_packed(PyObject *subkeys, PyObject *memory, Py_ssize_t *more)
+{
+    PyObject *kept = at(subkeys, SUBKEYS.kept), *packed = new_packed(memory);
+    if (packed == NULL) return FAILED;
+    if (is_dict(kept)) {
+        set_whole(packed, at(subkeys, SUBKEYS.whole) == Py_True);
+        if (pack_all(packed, kept) == FAILED) {
+            Py_DECREF(packed);
+            return FAILED;
+        }
+    }
+    let_go(subkeys, more);
+    put(subkeys, SUBKEYS.packed, packed);
+    return DONE;
+}
+
+/* Which subkeys stay in memory. */
+typedef struct {
+    Py_ssize_t dict_max; /* of so many elements in a dict, of more packed */
+    PyObject *packed;    /* what tables of packed ones take together */
+} Keeping;
+
+/* Keeps what has changed of the subkeys of a key in memory, where they are read one by one: as `write_keys` does. */
+static int keep_changed(PyObject *key, int type, const Keeping *keeping, Py_ssize_t *more)
 {
     int64_t size;
     PyObject *data = at(key, KEY.data);
-    if ((type == HASH || type == SET || type == ZSET) && has_size(key, &size) && size <= most)
-        return keep(data, most, more);
-    let_go(data, more);
-    return DONE;
+    if ((type != HASH && type != SET && type != ZSET) || !has_size(key, &size)) {
+        let_go(data, more);
+        return DONE;
+    }
+    if (!PyDict_GET_SIZE(at(data, SUBKEYS.changed))) return DONE;
+    if (!is_table(at(data, SUBKEYS.packed))) {
+        if (size <= keeping->dict_max && keep(data, more) == FAILED) return FAILED;
+        PyObject *kept = at(data, SUBKEYS.kept); /* also of what was deleted */
+        if (size <= keeping->dict_max && PyDict_GET_SIZE(kept) <= keeping->dict_max) return DONE;
+        if (change_to_packed(data, keeping->packed, more) == FAILED) return FAILED;
+    }
+    return keep_packed(data);
 }
 
 /* By type code, and the size of a unit: as in engine/batch/in_memory/memory.py. */
@@ -241,7 +295,7 @@ typedef struct {
     Py_ssize_t subkeys, weight;
 } More;
 
-static int write_key(PyObject *key, Batch *batch, uint64_t last_version, Py_ssize_t most, More *more)
+static int write_key(PyObject *key, Batch *batch, uint64_t last_version, const Keeping *keeping, More *more)
 {
     int type = plain_code(key), ranked = type < 0 && has_right_ranks(key, batch);
     if (ranked) type = ZSET;
@@ -265,7 +319,7 @@ static int write_key(PyObject *key, Batch *batch, uint64_t last_version, Py_ssiz
     }
     int weighed = weigh(key, type, &more->weight);
     if (weighed != DONE || type <= STRING) return weighed;
-    if (add_changed(at(key, KEY.data), batch->data) == FAILED || keep_small(key, type, most, &more->subkeys) == FAILED) return FAILED;
+    if (add_changed(at(key, KEY.data), batch->data) == FAILED || keep_changed(key, type, keeping, &more->subkeys) == FAILED) return FAILED;
     if (type == ZSET && add_changed(at(key, KEY.scores), batch->scores) == FAILED) return FAILED;
     return ranked ? add_changed(at(key, KEY.ranks), batch->ranks) : DONE;
 }
@@ -274,18 +328,20 @@ PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     uint64_t last_version;
     int64_t most;
-    if (count != 9 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
+    if (count != 10 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
         !PyDict_CheckExact(given[3]) || !PyDict_CheckExact(given[4]) || !PyDict_CheckExact(given[5]) ||
-        !as_uint64(given[7], &last_version) || !as_int64(given[8], &most)) {
-        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max)");
+        !as_uint64(given[7], &last_version) || !as_int64(given[8], &most) ||
+        Py_TYPE(given[9]) != &PackedMemoryType) {
+        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max, packed)");
         return NULL;
     }
     Batch batch = {given[2], given[3], given[4], given[5], given[6]};
+    Keeping keeping = {most, given[9]};
     Py_ssize_t i = PyLong_AsSsize_t(given[1]);
     More more = {0, 0};
     if (i < 0) return PyErr_Occurred() ? NULL : Py_BuildValue("nnn", (Py_ssize_t)0, more.subkeys, more.weight);
     for (; i < PyList_GET_SIZE(given[0]); i++) {
-        int done = write_key(PyList_GET_ITEM(given[0], i), &batch, last_version, most, &more);
+        int done = write_key(PyList_GET_ITEM(given[0], i), &batch, last_version, &keeping, &more);
         if (done == FAILED) return NULL;
         if (done == UNUSUAL) break;
     }

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
-from engine.batch.in_memory.memory import rank_limits
+from engine.batch.in_memory.memory import PackedMemory, rank_limits
 from engine.batch.keys.field_stamps import StampedFields
 from engine.batch.keys.key import FieldTimes, Key
 from engine.batch.keys.stream_parts import StreamParts, StreamRecords
-from engine.batch.overlaid import Scan, Subkeys
+from engine.batch.overlaid import DICT_SUBKEYS_MAX, Scan, Subkeys
 from engine.batch.ranks import rank_counts
 from engine.batch.ranks.rank_records import RankCounts, RankHolders
 from engine.layouts.layout import Form, Kind, Layout
 from engine.layouts.records import SUBKEY_KINDS
-from engine.model import STREAM, ZSET, StreamMetadata, Times
+from engine.model import HASH, SET, STREAM, ZSET, StreamMetadata, Times
 from engine.store.store import Get, Store
 
 _DATA, _SCORES, _RANKS, _TIMES = Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.TIMES
 _NEW_STREAM = StreamMetadata()
+
+KEPT_TYPES: Final = frozenset({HASH, SET, ZSET})
+"""Types whose elements stay in memory: in the others none is read by itself."""
 
 
 class Families:
@@ -28,11 +32,12 @@ class Families:
     """
 
     __slots__ = (
-        "_data", "_parse_metadata", "_prefix", "_ranks", "_scores", "_stream", "_stream_index",
+        "_data", "_packed", "_parse_metadata", "_prefix", "_ranks", "_scores", "_stream", "_stream_index",
         "_times", "rank_holders", "stamps_fields",
     )  # fmt: skip
 
-    def __init__(self, store: Store, layout: Layout, memory_bytes: int = 0) -> None:
+    def __init__(self, store: Store, layout: Layout, memory_bytes: int = 0, packed: PackedMemory | None = None) -> None:
+        self._packed = packed
         self._parse_metadata = layout.parse_metadata
         self._prefix = layout.prefix
         self.stamps_fields = layout.stamps_fields
@@ -61,6 +66,8 @@ class Families:
                 key.indexed_expire_ms = key.place
             elif stream is not None:
                 self.bind_stream(key, stream, fresh=False)
+            if times is None and key.size > DICT_SUBKEYS_MAX and self._packed is not None and key.type in KEPT_TYPES:
+                key.data.packed = self._packed.table()
 
     def bind(self, key: Key, *, fresh: bool) -> None:
         """Bind the subkeys that every key of a type with subkeys has; `fresh`: nothing is stored under its version."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from engine.batch.keys.key import Key
+from engine.batch.overlaid import PackedElements
 from engine.batch.ranks.rank_records import RankHolders
 
 UNIT_SHIFT: Final = 4
@@ -33,9 +34,31 @@ SCORES_BYTES: Final = 1232
 """Of the scores of a rank block, at most."""
 
 _RANKS_PART: Final = 2
+_PACKED_LEAST: Final = 3 / 8  # so that an eighth is left for all else where ranks have half
 _COUNTS_PART: Final = 8  # of what rank counts have: the rest is for scores
 _COUNTS_MIN: Final = 1024
 _SCORES_MIN: Final = 64
+
+
+class PackedMemory(Protocol):
+    """The packed elements of large collections of a partition: of `engine.native`.
+
+    Attributes:
+        held_bytes, bytes_max: what they take, and may take.
+        elements: how many they are.
+    """
+
+    held_bytes: int
+    bytes_max: int
+    elements: int
+
+    def limit(self, bytes_max: int, /) -> None:
+        """From now on they may take so much: pages that were not used lately go until they do."""
+        ...
+
+    def table(self) -> PackedElements:
+        """A table without elements, for one collection."""
+        ...
 
 
 class MemoryHeld(NamedTuple):
@@ -66,13 +89,18 @@ def rank_limits(bytes_max: int, counts_max: int, scores_max: int) -> tuple[int, 
     return min(counts_max, counts), min(scores_max, scores)
 
 
+def packed_least(bytes_max: int) -> int:
+    """What packed elements may always take of `bytes_max` for all; and what nothing else takes."""
+    return int(bytes_max * _PACKED_LEAST)
+
+
 def rank_bytes(holders: RankHolders) -> int:
     """What the rank counts and scores of a partition take."""
     return holders.records * COUNT_BYTES + holders.scored * SCORES_BYTES
 
 
 def kept_of(key: Key) -> int:
-    """How many subkeys of a key are kept in memory."""
+    """How many subkeys of a key are kept in a dict."""
     return len(key.data.kept) if key.version and key.data.kept is not None else 0
 
 
@@ -81,28 +109,34 @@ class Weighed:
 
     Args:
         bytes_max: what they may take together with the rank counts.
+        packed: the packed elements of large collections; None: nobody packs any.
 
     Attributes:
-        bytes_max: as above.
+        bytes_max, packed: as above.
         weight: of all keys, in units.
-        subkeys: how many are kept.
+        subkeys: how many are kept in dicts.
     """
 
-    __slots__ = ("bytes_max", "subkeys", "weight")
+    __slots__ = ("bytes_max", "packed", "subkeys", "weight")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, packed: PackedMemory | None = None) -> None:
         self.bytes_max = bytes_max
+        self.packed = packed
         self.weight = self.subkeys = 0
 
     @property
     def size(self) -> int:
-        """What keys and subkeys take."""
+        """What keys take, and subkeys in dicts."""
         return self.weight * UNIT_BYTES + self.subkeys * SUBKEY_BYTES
 
     def held(self, keys: int, of_ranks: int, of_listings: int) -> MemoryHeld:
         """What is held in memory with so many keys."""
         of_keys, of_subkeys = self.weight * UNIT_BYTES, self.subkeys * SUBKEY_BYTES
-        return MemoryHeld(keys, self.subkeys, of_keys, of_subkeys, of_ranks, of_listings, self.bytes_max)
+        elements = self.subkeys
+        if self.packed is not None:
+            of_subkeys += self.packed.held_bytes
+            elements += self.packed.elements
+        return MemoryHeld(keys, elements, of_keys, of_subkeys, of_ranks, of_listings, self.bytes_max)
 
     def clear(self) -> None:
         """All keys have left memory."""
@@ -124,14 +158,20 @@ class Weighed:
         """Let go of the oldest when there is too much, and of a sixteenth more than needed.
 
         Of subkeys first, if they have more than half: a key without them is read by one get. `of_ranks`, what rank
-        counts take, never leaves less than half.
+        counts take, never leaves less than half, of which packed elements have three quarters at most. These have what
+        nothing else takes, besides; of them the part in C lets go.
 
         Not of less, as a dict passes what was deleted at its front each time that it is asked for its oldest keys.
         """
-        room = max(self.bytes_max - of_ranks, self.bytes_max // _RANKS_PART)
-        if self.size <= room:
-            return
-        goal = room - room // 16
+        packed = self.packed
+        of_packed = 0 if packed is None else min(packed.held_bytes, packed_least(self.bytes_max))
+        room = max(self.bytes_max - of_ranks, self.bytes_max // _RANKS_PART) - of_packed
+        if self.size > room:
+            self._cut_keys(databases, room - room // 16)
+        if packed is not None:
+            packed.limit(max(packed_least(self.bytes_max), self.bytes_max - of_ranks - self.size))
+
+    def _cut_keys(self, databases: dict[int, dict[bytes, Key]], goal: int) -> None:
         if self.subkeys * SUBKEY_BYTES > goal // 2:
             for key in chain.from_iterable(keys.values() for keys in databases.values()):
                 if self.size <= goal or self.subkeys * SUBKEY_BYTES <= goal // 2:

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple
 from engine import native
 from engine.batch.in_memory.families import Families
 from engine.batch.in_memory.listings import Listings
-from engine.batch.in_memory.memory import MemoryHeld, Weighed, rank_bytes
+from engine.batch.in_memory.memory import MemoryHeld, Weighed, packed_least, rank_bytes
 from engine.batch.in_memory.writing import (
     delete_databases,
     delete_earlier,
@@ -82,11 +82,12 @@ class Overlay:
         self.databases: dict[int, dict[bytes, Key]] = {}
         self.touched: list[Key] = []
         self.large: list[Key] = []
-        self.memory = Weighed(key_cache_bytes)
-        self.families = self.families_of(store, layout, key_cache_bytes)
         self._store = store
         self._layout = layout
         self._hot = native.chosen() if layout.packs_as == native.PACKS_AS else None
+        packed = None if self._hot is None else self._hot.PackedMemory(packed_least(key_cache_bytes))
+        self.memory = Weighed(key_cache_bytes, packed)
+        self.families = self.families_of(store, layout, key_cache_bytes, packed)
         pack = None if self._hot is None else self._hot.pack_listing
         self.listings = Listings(partial(store.records, layout.families[Kind.DATA]), pack, key_cache_bytes)
         self._get_metadata = current_getter(store, layout)
@@ -149,10 +150,11 @@ class Overlay:
 
     def add_to(self, changes: Changes, last_version: int) -> None:
         """Add to a batch what has changed."""
-        if self._hot is None:
+        packed = self.memory.packed
+        if self._hot is None or packed is None:
             subkeys, weight = write_keys(self.touched, self._layout, changes, last_version)
         else:
-            subkeys, weight = write_natively(self._hot, self.touched, self._layout, changes, last_version)
+            subkeys, weight = write_natively(self._hot, self.touched, self._layout, changes, last_version, packed)
         self.memory.subkeys += subkeys
         self.memory.weight += weight
         if self._earlier:

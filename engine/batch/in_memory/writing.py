@@ -8,14 +8,15 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from types import ModuleType
 from typing import Final
 
+from engine.batch.in_memory.families import KEPT_TYPES
 from engine.batch.in_memory.listings import Listings
-from engine.batch.in_memory.memory import UNIT_SHIFT, WEIGHTS
+from engine.batch.in_memory.memory import UNIT_SHIFT, WEIGHTS, PackedMemory
 from engine.batch.keys.key import Key
-from engine.batch.overlaid import KEPT_SUBKEYS_MAX
+from engine.batch.overlaid import DICT_SUBKEYS_MAX, KEPT_SUBKEYS_MAX
 from engine.batch.ranks.rank_counts import check_total
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import all_records
-from engine.model import HASH, LIST, NONE, SET, STREAM, STRING, TYPE_NAMES, ZSET
+from engine.model import LIST, NONE, STREAM, STRING, TYPE_NAMES, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import move_entry
@@ -24,7 +25,6 @@ from engine.values.encoding import U64, prefix_end
 from slotlog.shared.errors import InvariantError
 
 _ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
-_KEPT_TYPES: Final = frozenset({HASH, SET, ZSET})  # in the others no subkey is read by itself
 
 
 def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
@@ -36,7 +36,7 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
     Subkeys are kept in memory here, while the batch is still in the processor's caches: behind RocksDB's write it takes
     0.3 us more for each key (HSET, ZADD). A batch that is not written is written again, or forgotten with its keys.
 
-    Returns how many more subkeys are kept in memory, and by how much the keys are heavier (see memory.py).
+    Returns how many more subkeys are kept in dicts, and by how much the keys are heavier (see memory.py).
 
     Raises:
         InvariantError: a key cannot be as it is, where `last_version` is the newest version taken.
@@ -74,14 +74,14 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
             subkeys = key.data  # written out, as most keys of a batch have changed one subkey: a call costs 0.1 us
             if subkeys.fresh and version > last_version:  # of others it was asked when they were
                 raise broken(key, last_version)
-            if type_code in _KEPT_TYPES and 0 <= key.size <= KEPT_SUBKEYS_MAX and key.times is None:
+            if type_code in KEPT_TYPES and 0 <= key.size <= KEPT_SUBKEYS_MAX and key.times is None:
                 if subkeys.changed:
                     more += subkeys.keep(data)
             else:
                 prefix = subkeys.prefix
                 for subkey, value in subkeys.changed.items():
                     data[prefix + subkey] = value
-                if subkeys.kept is not None:
+                if subkeys.kept is not None or subkeys.packed is not None:
                     more += subkeys.let_go()
             if type_code == ZSET:
                 key.scores.add_to(scores)
@@ -116,9 +116,12 @@ def broken(key: Key, last_version: int) -> InvariantError:
 
 
 def write_natively(
-    hot: ModuleType, keys: list[Key], layout: Layout, changes: Changes, last_version: int
+    hot: ModuleType, keys: list[Key], layout: Layout, changes: Changes, last_version: int, packed: PackedMemory
 ) -> tuple[int, int]:
-    """As `write_keys`, by `hot` (`engine.native.chosen`), in a layout that packs as `neokv`."""
+    """As `write_keys`, by `hot` (`engine.native.chosen`), in a layout that packs as `neokv`.
+
+    Of large collections subkeys are kept in tables of `packed`, which are not counted here.
+    """
     families = layout.families
     metadata = changes.of(families[Kind.METADATA])
     data, scores = changes.of(families[Kind.DATA]), changes.of(families[Kind.SCORES])
@@ -129,7 +132,7 @@ def write_natively(
     more: int = 0
     heavier: int = 0
     while True:
-        at, kept, weight = hot.write_keys(keys, at, *records, last_version, KEPT_SUBKEYS_MAX)
+        at, kept, weight = hot.write_keys(keys, at, *records, last_version, DICT_SUBKEYS_MAX, packed)
         more, heavier = more + kept, heavier + weight
         if at == len(keys):
             return more, heavier

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from engine.batch.in_memory.families import Families, bound
+from engine.batch.in_memory.memory import PackedMemory
 from engine.batch.in_memory.writing import broken
 from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
@@ -39,8 +40,8 @@ class IndexedFamilies(UncountedFamilies):
 
     __slots__ = ("_counts_prefix", "_get_count", "_members", "_members_prefix")
 
-    def __init__(self, store: Store, layout: Layout, memory_bytes: int = 0) -> None:
-        super().__init__(store, layout, memory_bytes)
+    def __init__(self, store: Store, layout: Layout, memory_bytes: int = 0, packed: PackedMemory | None = None) -> None:
+        super().__init__(store, layout, memory_bytes, packed)
         self._members = bound(store, layout.families[Kind.MEMBERS])
         self._members_prefix = partial(layout.prefix, Kind.MEMBERS)
         self._counts_prefix = partial(layout.prefix, Kind.COUNTS)

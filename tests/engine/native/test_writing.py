@@ -14,7 +14,7 @@ from engine import native
 from engine.batch.in_memory.listings import Listings
 from engine.batch.in_memory.writing import mark_natively, mark_written, write_keys, write_natively
 from engine.batch.keys.key import Key
-from engine.batch.overlaid import Subkeys
+from engine.batch.overlaid import DICT_SUBKEYS_MAX, KEPT_SUBKEYS_MAX, Subkeys
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, make_layout
 from engine.layouts.layout import Kind
 from engine.model import HASH, LIST, NONE, SET, STRING, ZSET
@@ -30,6 +30,7 @@ LAYOUT: Final = make_layout(DEFAULT_LAYOUT, 7, 1)
 
 _EDGES: Final = [0, 0, 1, 2, -1, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 70]
 _numbers = st.one_of(st.sampled_from(_EDGES), st.integers(0, 1 << 64))
+_sizes = _numbers.filter(lambda size: not DICT_SUBKEYS_MAX < size <= KEPT_SUBKEYS_MAX)
 _versions = st.sampled_from([0, 1 << 39, 1 << 41, 1 << 64])
 _changes = st.dictionaries(
     st.binary(max_size=12), st.one_of(st.none(), st.binary(max_size=30), st.just(b"v" * 129)), max_size=4
@@ -47,7 +48,7 @@ def _subkeys(changed: dict[bytes, bytes | None], fresh: bool, order: bool) -> Su
 def _keys(draw: st.DrawFn) -> dict[str, Any]:
     """The attributes of a key: most can be, some cannot."""
     type_code = draw(st.sampled_from([NONE, STRING, HASH, LIST, SET, ZSET, 6, 8]))
-    size, head = draw(st.one_of(st.integers(1, 9), _numbers)), draw(st.one_of(st.just(1 << 62), _numbers))
+    size, head = draw(st.one_of(st.integers(1, 9), _sizes)), draw(st.one_of(st.just(1 << 62), _numbers))
     expire_ms = draw(st.one_of(st.just(0), _numbers))
     return {
         "type": type_code,
@@ -78,8 +79,13 @@ def _seen(key: Key) -> dict[str, Any]:
     facts = {name: getattr(key, name) for name in Key.__slots__ if name not in {"data", "scores"}}
     parts = {name: getattr(key, name) for name in ("data", "scores")}
     return facts | {
-        name: (part.changed, part.fresh, part.order, part.prefix, part.kept, part.whole) for name, part in parts.items()
+        name: (part.changed, part.fresh, part.order, part.prefix, *_kept(part)) for name, part in parts.items()
     }
+
+
+def _kept(subkeys: Subkeys) -> tuple[object, ...]:
+    """What a dict keeps. Of larger collections Python keeps nothing, and C packs it: test_packed.py."""
+    return () if subkeys.kept is None else (subkeys.kept, subkeys.whole)
 
 
 def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
@@ -90,7 +96,7 @@ def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
     machine_of(new_store(), natively=True)  # it tells the part in C what keys are
     try:
         if natively:
-            more = write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
+            more = write_natively(hot, keys, LAYOUT, changes, LAST_VERSION, hot.PackedMemory(0))
         else:
             more = write_keys(keys, LAYOUT, changes, LAST_VERSION)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must be the same
@@ -137,9 +143,9 @@ def test_objects_of_other_types_are_for_python() -> None:
     bare.type, bare.version = HASH, 5  # it has no subkeys
     del broken.expire_ms, broken.changed
     for each in (None, object(), bare, broken):
-        assert (0, 0, 0) == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9, 9)
+        assert (0, 0, 0) == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9, 9, hot.PackedMemory(0))
         assert 0 == hot.mark_written([each], 0, {}, None)
-    wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
+    wrongs: list[Any] = [((), 0), ([], "0"), ([],), ([], 0, {}, {}, {}, {}, {}, 9, 9, None)]
     for wrong in wrongs:
         with pytest.raises(TypeError):
             hot.mark_written(*wrong)
@@ -147,7 +153,7 @@ def test_objects_of_other_types_are_for_python() -> None:
             hot.write_keys(*wrong)
     assert 5 == hot.mark_written([], 5, {}, None)
     assert 0 == hot.mark_written([], -1, {}, None)
-    assert (0, 0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9)
+    assert (0, 0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9, hot.PackedMemory(0))
 
 
 def test_the_collector_looks_at_no_string_in_memory() -> None:
@@ -174,6 +180,7 @@ def test_nothing_leaks() -> None:
     """Written again and again, keys leave as many objects and references behind as before."""
     hot = part_in_c()
     listings = Listings(lambda *_: [], None, 0)
+    packed = hot.PackedMemory(0)
     types = ((STRING, 0), (HASH, 5), (LIST, 5), (SET, 5), (ZSET, 5), (NONE, 0))
     keys = []
     for type_code, version in types:
@@ -191,7 +198,7 @@ def test_nothing_leaks() -> None:
                 key.data.order.append(b"f")
                 listings.held[key.data.prefix] = b"listing"
             changes = Changes()
-            write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
+            write_natively(hot, keys, LAYOUT, changes, LAST_VERSION, packed)
             mark_natively(hot, keys, listings)
         gc.collect()
         return sys.getallocatedblocks(), sys.getrefcount(None), sys.getrefcount(False)
