@@ -67,7 +67,7 @@ class Slices:
         self._idle: list[Fiber] = []
         self._began = 0.0
         self._armed = True  # as long as it is not started there is no timer to set
-        self._whole = False
+        self._whole = self._ends_slice = False
         self._finalizing = Finalizing()
 
     # ------------------------------------------------------------------ life
@@ -172,6 +172,7 @@ class Slices:
             holder.suspend(fiber, handle)
         self.suspensions += 1
         self.longest_seconds = max(self.longest_seconds, perf_counter() - self._began)
+        self._ends_slice = False
         self._leave(fiber)
         return True
 
@@ -281,15 +282,27 @@ class Slices:
         signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
 
     def _on_timer(self, _signal: int, frame: FrameType | None) -> None:
-        """End the slice if it is over. Runs in the main thread, between two instructions.
+        """End the slice if it is over. Runs in the main thread, between two instructions, and so also inside of itself.
+
+        The timer repeats. Where it came again while a fiber was being suspended, that was suspended twice, and the
+        second time nobody resumed it.
 
         Raises:
             GreenletExit: the work that runs was ended before.
         """
-        self._armed = False
+        if self._ends_slice:
+            return
+        self._ends_slice = True
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._armed = False
+            self._end_slice(frame)
+        finally:
+            self._ends_slice = False
+
+    def _end_slice(self, frame: FrameType | None) -> None:
         fiber = getcurrent()
         if type(fiber) is not Fiber or (self._whole and not fiber.is_ended):
-            signal.setitimer(signal.ITIMER_REAL, 0)
             return
         left = self._began + self._seconds - perf_counter()
         if left > 0:

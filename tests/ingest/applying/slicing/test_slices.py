@@ -241,6 +241,25 @@ async def test_a_signal_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> N
     assert 3 == place.slices.suspensions
 
 
+async def test_a_signal_while_a_fiber_is_being_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer repeats: one that comes again in the middle suspends nothing a second time, which nobody would end."""
+    place = Place()
+    later, handles = place.slices.later, list[asyncio.Handle]()
+
+    def later_with_signal(fiber: Any) -> asyncio.Handle:
+        handles.append(handle := later(fiber))
+        if len(handles) == 1:
+            signal.raise_signal(signal.SIGALRM)
+        return handle
+
+    monkeypatch.setattr(place.slices, "later", later_with_signal)
+    with place.slices.timed():
+        async with asyncio.timeout(5):
+            await place.slices.in_fiber(partial(busy, place, 3))
+
+    assert (3, False) == (place.slices.suspensions, place.gate.is_held)
+
+
 async def test_a_fiber_in_a_fiber() -> None:
     """One that has begun another, which was suspended, is suspended in its turn when it takes long."""
     inner, outer = Place(), Place()
