@@ -10,6 +10,7 @@ import pytest
 from engine.apply.machine import Applied, Machine, Record
 from engine.commands.registry import SPECS
 from engine.proof.walk import raw_records
+from engine.values.replies import OK
 from tests.engine.harness import FINGERPRINT, NOW_MS, new_store
 from tests.layouts import home_of, layout_of
 
@@ -89,3 +90,30 @@ def test_no_command_that_needs_a_look_is_simple() -> None:
 
     assert b"HSET" in simple
     assert not [name for name in simple if SPECS[name].guarded or SPECS[name].runs_others or SPECS[name].internal]
+
+
+def test_records_of_one_time_in_one_batch() -> None:
+    """The clock is where the last of them puts it, also behind one that sets it back; none may be before 1970."""
+    machine = Machine(new_store(), home_of("topic", 0, 1))
+    machine.apply([(0, NOW_MS, b"TICK", [], 0, None, None)], 0)
+    machine.commit(FINGERPRINT)
+    commands = (b"SETCLOCK", [b"%d" % NOW_MS, b"%d" % (NOW_MS - 1)]), (b"SET", [b"k", b"w"]), (b"SET", [b"k", b"x"])
+    records: list[Record] = [(at, NOW_MS, name, args, 0, None, None) for at, (name, args) in enumerate(commands, 1)]
+    early: list[Record] = [(at, -1, b"SET", [b"k", b"early"], 0, None, None) for at in (4, 5)]
+
+    applied = machine.apply([*records, *early], 1)
+
+    assert ([4, 5], {b"SETCLOCK": 1, b"SET": 2}) == ([at for at, _ in applied.dead_letters], applied.commands)
+    assert (NOW_MS, b"x") == (machine.clock_ms, machine.read(b"GET", [b"k"]))
+
+
+def test_a_transaction_counts_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What simple events before it in its batch have written is none of what it may write."""
+    monkeypatch.setattr("engine.apply.executor.EXEC_VALUE_BYTES_MAX", 10)
+    machine = Machine(new_store(), home_of("topic", 0, 1))
+    large: Record = (0, NOW_MS, b"SET", [b"k", b"v" * 20], 0, None, None)
+    steps = [[b"SET", b"a", b"v"], [b"SET", b"b", b"v"]]
+
+    applied = machine.apply([large, (1, NOW_MS, b"EXEC", steps, 0, None, None)], 0, waiting={1})
+
+    assert [OK, OK] == applied.outcomes[1]
