@@ -130,7 +130,9 @@ def event_head(cmd: bytes) -> bytes:
     return whole[:-1]
 
 
-NAMES_BY_HEAD: Final = {event_head(spelled): name for name in (*COMMANDS, b"EXEC") for spelled in (name, name.lower())}
+_EXEC: Final = b"EXEC"
+
+NAMES_BY_HEAD: Final = {event_head(spelled): name for name in (*COMMANDS, _EXEC) for spelled in (name, name.lower())}
 """The name of a command by the head of its commonest event."""
 
 _NAME_AT: Final = 8  # of a head: the header of its name, which says how long that is
@@ -143,39 +145,40 @@ _NAMES_BY_HEAD_WITH_ID: Final = {bytes((head[0] + 1,)) + head[1:]: name for head
 _ARRAY_OF_3: Final = b"\x93"
 
 
-def decode_all(records: Iterable[tuple[int, int, bytes | None, bytes | None]]) -> list[Event]:
+def decode_all(records: Iterable[tuple[int, int, bytes | None, Any]]) -> list[Event]:
     """The events of the records (offset, time, key, value) of a log, each as `decode` gives it.
 
     The hot path of a worker, so events with a known head, with an id behind their arguments or without, are read right
-    here: less than half of what a call of `decode` takes for them. It reads whatever is not right with these, too.
+    here: less than half of what a call of `decode` takes for them. It reads whatever is not right with these, too, and
+    what is too long. No value is asked for kind and length before its head is known: that of None is a TypeError.
     """
     events: list[Event] = []
+    append, name_of = events.append, NAMES_BY_HEAD.get
     for offset, time_ms, _, value in records:
-        if value is not None and _NAME_AT < len(value) <= WALKED_ABOVE_BYTES:
+        try:
             end = value[_NAME_AT] - _HEAD_LESS
             head, event_id = value[:end], None
-            try:
-                if name := NAMES_BY_HEAD.get(head, b""):
-                    args = unpackb(value[end:], raw=True)
-                elif name := _NAMES_BY_HEAD_WITH_ID.get(head, b""):
-                    args, field, event_id = unpackb(_ARRAY_OF_3 + value[end:], raw=True)  # it takes one value alone
-                    if field != b"id" or event_id.__class__ is not bytes or not 0 < len(event_id) <= ID_BYTES_MAX:
-                        args = None
-                else:
+            if (name := name_of(head, b"")) and len(value) <= WALKED_ABOVE_BYTES:
+                args = unpackb(value[end:], raw=True)
+            elif (name := _NAMES_BY_HEAD_WITH_ID.get(head, b"")) and len(value) <= WALKED_ABOVE_BYTES:
+                args, field, event_id = unpackb(_ARRAY_OF_3 + value[end:], raw=True)  # it takes one value alone
+                if field != b"id" or event_id.__class__ is not bytes or not 0 < len(event_id) <= ID_BYTES_MAX:
                     args = None
-                if args.__class__ is list:
-                    if name == b"EXEC":
-                        args = [_command(command) for command in args]
-                    else:
-                        for arg in args:
-                            if arg.__class__ is not bytes:
-                                _turn_to_bytes(args)
-                                break
-                    events.append((offset, time_ms, name, args, 0, event_id, None))
-                    continue
-            except (EventError, ValueError, UnpackException):
-                pass
-        events.append(decode(offset, time_ms, value))
+            else:
+                args = None
+            if args.__class__ is list:
+                if name is _EXEC:  # as both dicts have it; `==` is a call
+                    args = [_command(command) for command in args]
+                else:
+                    for arg in args:
+                        if arg.__class__ is not bytes:
+                            _turn_to_bytes(args)
+                            break
+                append((offset, time_ms, name, args, 0, event_id, None))
+                continue
+        except (EventError, TypeError, IndexError, ValueError, UnpackException):
+            pass
+        append(decode(offset, time_ms, value))
     return events
 
 
