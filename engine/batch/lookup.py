@@ -108,7 +108,7 @@ class Lookup:
             key.touched = True
             self._touched.append(key)
         if key.type == type_code:
-            return key if not 0 < key.expire_ms <= self.now_ms else None
+            return key if not key.expire_ms or not 0 < key.expire_ms <= self.now_ms else None  # most never expire
         if key.type == NONE or 0 < key.expire_ms <= self.now_ms:
             return None
         raise CommandError(WRONG_TYPE)

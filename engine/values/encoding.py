@@ -35,7 +35,7 @@ def pack_score(score: float) -> bytes:
         ValueError: `score` is NaN, which has no place in the order.
     """
     if score >= 0:  # the sign's bit is set and the others are as they are, which is what -score has; -0.0 becomes 0.0
-        return _DOUBLE.pack(-abs(score))
+        return _DOUBLE.pack(-(score + 0.0))  # as `abs` has it, without a call
     if score != score:  # noqa: PLR0124 - the one value that differs from itself
         message = "NaN cannot be stored as a score"
         raise ValueError(message)

@@ -69,9 +69,10 @@ def zadd(tx: Transaction, args: list[bytes]) -> Reply:
     """
     if len(args) == 3:
         # Hot path: three arguments are a key, a score and a member, or an error.
-        score = parse_double(args[1])
+        name, text, member = args
+        score = parse_double(text)
         if score is not None:
-            return zsets.add_single(tx, args[0], pack_score(score), args[2])
+            return zsets.add_single(tx, name, pack_score(score), member)
     return _add(tx, args, 0)
 
 

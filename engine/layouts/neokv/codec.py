@@ -32,6 +32,7 @@ _STREAM: Final = Struct(">BQQQ16s16s16s16sQQQ")
 
 _WIDE: Final = 0x80
 _STRING_FLAGS: Final = _WIDE | STRING
+_STRING_FOR_EVER: Final = _STRING.pack(_STRING_FLAGS, 0)  # what stands in front of one: most never expire
 _LIST_FLAGS: Final = _WIDE | LIST
 _STREAM_FLAGS: Final = _WIDE | STREAM
 _EXTENDED: Final = 0x10
@@ -59,7 +60,7 @@ def pack_metadata(metadata: Any) -> bytes:
         if m.version:
             return _COLLECTION.pack(_FRAGMENTS_FLAGS, m.expire_ms, m.version, m.size)
         value: bytes = m.value
-        return _STRING.pack(_STRING_FLAGS, m.expire_ms) + value
+        return (_STRING.pack(_STRING_FLAGS, m.expire_ms) if m.expire_ms else _STRING_FOR_EVER) + value
     if type_code == LIST:
         return _LIST.pack(_LIST_FLAGS, m.expire_ms, m.version, m.size, m.head, m.tail)
     if type_code == STREAM:

@@ -50,13 +50,13 @@ def put_single(tx: Transaction, name: bytes, field: bytes, value: bytes) -> int:
     if key.times is not None:
         return put(tx, name, key, (field, value))
     subkeys = key.data
-    is_new = subkeys.before_put(field) is None
+    if subkeys.before_put(field) is not None:
+        subkeys.changed[field] = value
+        return 0
     subkeys.changed[field] = value
-    if is_new:
-        key.size += 1
-        key.changed = True
-        return 1
-    return 0
+    key.size += 1
+    key.changed = True
+    return 1
 
 
 def put_one(tx: Transaction, name: bytes, key: Key | None, field: bytes, value: bytes, is_new: bool) -> None:

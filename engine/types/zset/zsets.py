@@ -101,14 +101,17 @@ def add_single(tx: Transaction, name: bytes, score: bytes, member: bytes) -> int
             scores[old + member] = None
         key.data.changed[member] = score
         scores[score + member] = b""
-    if old is None:
-        key.size += 1
-        key.changed = True
+    if old is not None:
+        if key.ranks is not None:
+            _count(tx, key, {old + member: -1, score + member: 1})
+        return 0
+    key.size += 1
+    key.changed = True
     if key.ranks is not None:
-        _count(tx, key, {score + member: 1} if old is None else {old + member: -1, score + member: 1})
-    elif key.size > rank_counts.PLAIN_SIZE_MAX and old is None:
+        _count(tx, key, {score + member: 1})
+    elif key.size > rank_counts.PLAIN_SIZE_MAX:
         _start_counting(tx, key)
-    return 1 if old is None else 0
+    return 1
 
 
 def store(tx: Transaction, name: bytes, pairs: Iterable[tuple[bytes, bytes]]) -> int:
