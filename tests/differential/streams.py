@@ -40,17 +40,18 @@ def untimed(name: bytes, reply: Any) -> Any:
     return _described(reply) if name.startswith(b"XINFO|") else reply
 
 
-def with_their_lag(theirs: Any, ours: Any) -> Any:
+def with_their_lag(theirs: Any, ours: Any, *, is_told: bool = False) -> Any:
     """What slotlog says, with the oracle's lag of a group where that counts entries that were trimmed, or is unknown.
 
-    slotlog does as Redis 7.4 and Valkey 9.1.4 here; the oracle is Valkey 9.1.2.
+    slotlog does as Redis 7.4 and Valkey 9.1.4 here; the oracle is Valkey 9.1.2. `is_told`: a command has said how many
+    entries a group has read (ENTRIESREAD). That may be more than there ever were: then the oracle's lag is too low.
     """
     if type(theirs) is not type(ours) or type(ours) not in {list, tuple} or len(theirs) != len(ours):
         return ours
     if type(ours) is tuple and ours[0] == theirs[0] == b"lag" and isinstance(ours[1], int):
         is_less = not isinstance(theirs[1], int) or ours[1] < theirs[1]
-        return theirs if is_less else ours
-    return type(ours)(map(with_their_lag, theirs, ours))
+        return theirs if is_less or is_told else ours
+    return type(ours)(with_their_lag(*both, is_told=is_told) for both in zip(theirs, ours, strict=True))
 
 
 def _is_pending(entry: Any) -> bool:

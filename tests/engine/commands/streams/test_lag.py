@@ -55,3 +55,13 @@ def test_a_group_reads_on_behind_a_trim(machine: Machine) -> None:
     send(machine, "XTRIM s MAXLEN 3", "XREADGROUP GROUP six ann COUNT 1 STREAMS s >", "XADD s 11-0 f v")
 
     assert {b"six": 3, b"none": 4} == lags(machine)
+
+
+def test_what_a_group_was_said_to_have_read_is_no_lag() -> None:
+    """ENTRIESREAD may say more than there ever was: entries that a group can still read count, and nothing else."""
+    machine = open_machine(new_store())
+    send(machine, "XGROUP|CREATE s none 3-0 MKSTREAM ENTRIESREAD 1", "XADD s MAXLEN 10 4-5 f v")
+    assert {b"none": 1} == lags(machine)
+
+    send(machine, "XGROUP|CREATE s six $ ENTRIESREAD 2", "XTRIM s MAXLEN 0")
+    assert {b"none": 0, b"six": 0} == lags(machine)
