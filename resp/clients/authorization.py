@@ -85,8 +85,11 @@ def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterato
 
 
 def write_in(server: Shared[Session], plan: Plan, args: list[bytes]) -> tuple[Plan, list[bytes]]:
-    """The write that a command on the server runs, which is checked as if it stood alone; any other command itself."""
-    if plan.server is not None and plan.server.inner is not None:
+    """The write that a command on the server runs, which is checked as if it stood alone; any other command itself.
+
+    SLOTLOG AT of a write runs none: it says so itself.
+    """
+    if plan.server is not None and plan.server.inner is not None and "write" in plan.server.flags:
         *_, (inner, words) = _commands(server, plan, args)
         if inner.write:
             return inner, words
