@@ -49,7 +49,7 @@ class DataSize:
     pairs: int
 
 
-DATA_LARGE: Final = DataSize((1_000, 10_000, 100_000, 1_000_000), 100_000, 64 << 20, 4_000, 2.0, 5)
+DATA_LARGE: Final = DataSize((1_000, 10_000, 100_000, 1_000_000), 100_000, 64 << 20, 16_000, 2.0, 5)
 DATA_SMOKE: Final = DataSize((100, 1_000), 500, 64 << 10, 32, 1.0, 1)
 
 
