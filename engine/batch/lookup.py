@@ -35,7 +35,8 @@ class Lookup:
         session: of the record that is being applied, if it names one.
         stored_dbs: by logical database, the number under which its records are stored: another one after SWAPDB.
         value_bytes: size of the string values that this batch has loaded or written, to bound it.
-        written_bytes: size of the string values that the record at hand has written: the same at every replay.
+        written_bytes: size of the string values that the record at hand has written: the same at every replay. Only a
+            transaction or a script is asked for it, and begins at 0; between them it may have those of several records.
         draws: the number of the last random draw of the record at hand.
         cursors, knobs: what SCAN goes on from and what OBJECT ENCODING compares with. Node-local: no event reads them.
     """

@@ -6,7 +6,9 @@
  * directory.
  *
  * All tables of a partition share what they may take. When that is too much, pages go in turn, but not those that were looked
- * into since their last turn (CLOCK: Corbato, 1968). Then their tables are whole no more: what is not found has to be read. */
+ * into since their last turn (CLOCK: Corbato, 1968). Then their tables are whole no more: what is not found has to be read.
+ *
+ * What is held says only whether the store has to be read. No reply and no record depends on it, and so none on the hash's seed. */
 
 #include "hot.h"
 

@@ -3,7 +3,8 @@
 An estimate, as Python tells no sizes for nothing. Measured with CPython 3.11, of 40,000 keys of each kind: a string
 takes 340 bytes, its name twice and its value once; a hash 700, a list 800, a sorted set 1,070; an element 130 to 180,
 at most 270. A key weighs what its last batch has left of it. That is kept with it (`Key.weight`) in units, as a number
-below 257: of these Python has one object each.
+below 257: of these Python has one object each. Elements that are packed are counted where they are
+(engine/native/packed.c).
 """
 
 from __future__ import annotations
