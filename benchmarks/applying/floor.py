@@ -20,7 +20,7 @@ from rocksdict import Options, Rdict, WriteBatch, WriteOptions  # noqa: TID251 -
 from benchmarks.applying.trace import Batch, Scan, Trace
 from benchmarks.measure import Seconds, Stopwatch
 from engine.layouts.neokv import NeoKV
-from engine.layouts.records import counter_families, order_families
+from engine.layouts.records import counter_families, metadata_families, order_families
 from engine.store.options import SharedMemory, database_options, options_of_families
 from engine.store.store import SHARED_CFS
 
@@ -34,7 +34,9 @@ class Floor:
     def __init__(self, path: Path, column_families: Sequence[str], trace: Trace, *, bulk: bool = False) -> None:
         names = (*SHARED_CFS, *column_families)
         memory = SharedMemory()
-        families = options_of_families(memory, names, order_families(NeoKV), counter_families(NeoKV), bulk=bulk)
+        families = options_of_families(
+            memory, names, order_families(NeoKV), counter_families(NeoKV), metadata_families(NeoKV), bulk=bulk
+        )
         options: Options = database_options(memory)
         self._db = Rdict(str(path), options, column_families=families)
         self._families = {name: self._db.get_column_family(name) for name in names}

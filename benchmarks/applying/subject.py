@@ -13,7 +13,7 @@ from typing import Final
 from benchmarks.measure import Seconds, Stopwatch
 from engine.apply.machine import Applied, Machine, Record
 from engine.layouts.neokv import NeoKV
-from engine.layouts.records import column_families, counter_families, order_families
+from engine.layouts.records import column_families, counter_families, metadata_families, order_families
 from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
@@ -50,7 +50,13 @@ class Batches(NullObserver):
 
 def open_store(path: Path) -> RocksStore:
     """The store of a partition, as the service opens it."""
-    return RocksStore(path, COLUMN_FAMILIES, scattered=order_families(NeoKV), counters=counter_families(NeoKV))
+    return RocksStore(
+        path,
+        COLUMN_FAMILIES,
+        scattered=order_families(NeoKV),
+        counters=counter_families(NeoKV),
+        looked_up=metadata_families(NeoKV),
+    )
 
 
 def open_machine(store: Store) -> Machine:

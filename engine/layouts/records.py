@@ -69,6 +69,11 @@ def counter_families(layout: Layout | type[Layout]) -> frozenset[str]:
     return frozenset({*layout.families.values()} - others)
 
 
+def metadata_families(layout: Layout | type[Layout]) -> frozenset[str]:
+    """The column family of metadata, which every command looks up first."""
+    return frozenset({layout.families[Kind.METADATA]})
+
+
 def has_index(layout: Layout | type[Layout]) -> bool:
     """Whether sorted sets are in an index: with records of the kind MEMBERS."""
     return Kind.MEMBERS in layout.families

@@ -54,6 +54,7 @@ class RocksStore:
         counters: those of the layout's whose values are of one size and replaced all the time. A value takes the place
             of the one before it in the memtable: a scan that goes on across a write may give the new one, and what a
             range was deleted of must not be put again, as it would take the place of a record that the range hides.
+        looked_up: those of the layout's that are asked for a key before it is put, mostly in vain where keys are new.
         bulk: without a write-ahead log, and with compactions put off until `settle`: only for what builds a state in a
             fresh directory, which counts once `flush_all` returned.
         read_only: read beside a running writer, as of the moment of opening.
@@ -72,6 +73,7 @@ class RocksStore:
         *,
         scattered: Collection[str] = (),
         counters: Collection[str] = (),
+        looked_up: Collection[str] = (),
         bulk: bool = False,
         read_only: bool = False,
     ) -> None:
@@ -79,7 +81,7 @@ class RocksStore:
         memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
         prepare_directory(path, read_only=read_only)
-        families = options_of_families(memory, names, scattered, counters, bulk=bulk)
+        families = options_of_families(memory, names, scattered, counters, looked_up, bulk=bulk)
         open_database = partial(Rdict, str(path), database_options(memory), column_families=families)
         try:
             if read_only:

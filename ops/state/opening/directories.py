@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.apply.machine import Machine
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
-from engine.layouts.records import column_families, counter_families, order_families
+from engine.layouts.records import column_families, counter_families, metadata_families, order_families
 from engine.proof.digest import Digest, running_digest
 from engine.store.options import SharedMemory
 from engine.store.rocks import RocksStore
@@ -62,7 +62,7 @@ def state_directories(data: Path) -> list[int]:
 
 def shared_memory(settings: Settings) -> SharedMemory:
     """One cache and memtable budget, for all stores of a process."""
-    return SharedMemory(settings.cache_bytes, settings.memtable_bytes)
+    return SharedMemory(settings.cache_bytes, settings.memtable_bytes, len(settings.owned))
 
 
 def store_opener(
@@ -78,14 +78,21 @@ def store_opener(
             ConfigError for that. It raises StateMismatchError for a state of something else.
     """
     layout = LAYOUTS[settings.layout]
-    families, scattered, counters = column_families(layout), order_families(layout), counter_families(layout)
     memory = memory or shared_memory(settings)
 
     def open_store(partition: int) -> StateStore:
         path = partition_path(data, partition)
         _refuse_swapping(data)
         refuse_foreign(path, home_of(settings, partition))
-        store = RocksStore(path, families, memory, scattered=scattered, counters=counters, bulk=replaying)
+        store = RocksStore(
+            path,
+            column_families(layout),
+            memory,
+            scattered=order_families(layout),
+            counters=counter_families(layout),
+            looked_up=metadata_families(layout),
+            bulk=replaying,
+        )
         if not replaying:
             _refuse_unfinished(store)
         return with_index(store, settings, partition)

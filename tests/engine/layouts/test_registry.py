@@ -10,7 +10,7 @@ import pytest
 
 import engine.layouts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, find_layouts, make_layout
-from engine.layouts.records import counter_families, order_families
+from engine.layouts.records import counter_families, metadata_families, order_families
 
 FOLDERS = [Path(folder) for folder in engine.layouts.__path__]
 OURS = [name for name, layout in LAYOUTS.items() if layout.__module__.startswith("engine.")]
@@ -93,3 +93,10 @@ def test_families_of_counters_alone() -> None:
     counters = {"neokv": {"zset_rank"}, "kvrocks": set[str](), "camellia-v0": set[str]()}
 
     assert counters == {name: counter_families(LAYOUTS[name]) for name in counters}
+
+
+def test_families_of_metadata() -> None:
+    """Memtables have a filter where metadata is, alone or with other records."""
+    metadata = {"neokv": {"metadata"}, "kvrocks": {"metadata"}, "camellia-v1": {"camellia"}}
+
+    assert metadata == {name: metadata_families(LAYOUTS[name]) for name in metadata}
