@@ -119,8 +119,10 @@ def cut_off(server: Shared[Session]) -> None:
     """Close the connections that have taken too long: to log in, to say anything, to read what waits for them."""
     now = monotonic()
     idle_seconds = server.config["timeout"]
+    if server.acl.default_user.needs_no_password:
+        server.last_open = now
     for session in list(server.sessions.values()):
-        if not session.authenticated and now - session.created > server.settings.handshake_seconds:
+        if session.must_log_in and now - max(session.created, server.last_open) > server.settings.handshake_seconds:
             session.close("it did not authenticate in time")
         elif session.choked and now - session.choked_since > _CHOKED_SECONDS_MAX:
             server.stats.output_limit_disconnections += 1

@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         self._session = refusal
-        refusal.parser.authenticated = refusal.authenticated
+        refusal.parser.authenticated = not refusal.must_log_in
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes and run every complete command.
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
         stats.net_input_bytes += size
         session.received_bytes += size
         stats.reads_processed += 1
-        parser.authenticated = session.authenticated
+        parser.authenticated = session.authenticated or not session.must_log_in
         server.wall_ms = server.read_clock.now_ms()
         if session.last_active > server.owns_until:
             server.lapse()
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
             if not session.output.pending_replies and (session.plain or not session.is_held):
                 stats.request_seconds.add(monotonic() - session.last_active, len(commands))
         while parser.held and not session.closing:  # what is too long for a client that has not logged in yet
-            parser.authenticated = session.authenticated
+            parser.authenticated = not session.must_log_in
             session.inbox.receive(parser.feed(b""))
         if server.ready:  # other clients have something to be sent: messages, what a command has let go on
             server.flush()
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
         queue = session.transaction
         size = session.query_bytes if queue is None else session.query_bytes + queue.size
         most = self._server.config["client-query-buffer-limit"]
-        if size <= most and (session.authenticated or size <= _STRANGER_QUERY_BYTES_MAX):
+        if size <= most and (size <= _STRANGER_QUERY_BYTES_MAX or not session.must_log_in):
             return False
         self._server.stats.query_limit_disconnections += 1
         logger.warning("client_query_too_large", client=session.id, query_bytes=size)

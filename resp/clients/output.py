@@ -56,7 +56,7 @@ class Recipient(Protocol):
     """A client that is sent replies.
 
     Attributes:
-        authenticated: whether it has logged in.
+        authenticated: whether it has logged in, or needed no password when it came.
         closing: its connection is being closed.
         last_active: when bytes came from it, on the monotonic clock.
     """
@@ -65,6 +65,11 @@ class Recipient(Protocol):
     authenticated: bool
     closing: bool
     last_active: float
+
+    @property
+    def must_log_in(self) -> bool:
+        """Whether it is nobody yet."""
+        ...
 
     @property
     def is_subscriber(self) -> bool:
@@ -244,7 +249,7 @@ class Output:
         gets nothing.
         """
         waiting = self._transport.get_write_buffer_size()
-        if self._client.authenticated:
+        if not self._client.must_log_in:
             most = self.limit.hard_bytes
             if not most or waiting + size - FREE_BYTES <= most:
                 return True

@@ -84,6 +84,7 @@ class Session:
         readonly: it has said READONLY: what it reads may be old.
         output: replies and messages on their way to it.
         turns: let other clients run between its commands.
+        authenticated: it has logged in, or needed no password when it came; it stays in when one is asked for later.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
         as_of: the moment that its reads are of (SLOTLOG ASOF); None: now.
         plain: whether commands may take the short way.
@@ -230,10 +231,15 @@ class Session:
             return is_served or self.transacting is not None or self.inbox.is_suspended
         return True
 
+    @property
+    def must_log_in(self) -> bool:
+        """Whether it is nobody yet. Nobody has to while the default user needs no password, as in Redis."""
+        return not (self.authenticated or self.server.acl.default_user.needs_no_password)
+
     def refresh(self) -> None:
         """Find out anew whether commands may take the short way; after every change of what that depends on."""
         self.plain = (
-            self.authenticated
+            not self.must_log_in
             and self.user.unrestricted
             and self.endpoint is not Endpoint.SENTINEL
             and self.transaction is None

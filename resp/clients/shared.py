@@ -112,6 +112,7 @@ class Shared(Generic[S]):
         client_path: takes what is usual of their bytes, and sends replies, in C; None: not now, or not at all.
         wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
         accounting: is told how each command ended.
+        last_open: when the default user was last seen to need no password, on the monotonic clock.
         active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).
     """
 
@@ -153,13 +154,14 @@ class Shared(Generic[S]):
         self.sentinel = Sentinel(self, settings.master_name)
         self.holding = Holding(self)
         self.active_expire = True
+        self.last_open = 0.0
         self.served: tuple[Served | None, ...] = ()
         self.client_path: ClientPath[S] | None = None
         self.hot = native.chosen()
         self._crowd: dict[S, None] = {}
         self.config.follow("notify-keyspace-events", self._notify)
         self.config.follow("acllog-max-len", self._keep_refusals)
-        self.config.on_change("requirepass", self.acl.require)
+        self.config.on_change("requirepass", self._require)
 
     # ------------------------------------------------------------------ sessions
 
@@ -344,6 +346,10 @@ class Shared(Generic[S]):
     def _notify(self, events: str) -> None:
         self.notifications.flags = self.notifications.parse(events)
         self.witness()
+
+    def _require(self, requirepass: str) -> None:
+        self.acl.require(requirepass)
+        self.refresh()
 
     def _keep_refusals(self, count: int) -> None:
         self.acl.log.entries_max = count

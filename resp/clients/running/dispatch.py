@@ -141,7 +141,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
     if not plan.arguments_min <= len(args) <= plan.arguments_max:
         return CommandError(wrong_arity(plan.shown))
     flags = plan.server.flags if plan.server is not None else ()
-    if not session.authenticated and "no_auth" not in flags:
+    if not session.authenticated and "no_auth" not in flags and session.must_log_in:
         return _NOAUTH
     if session.transaction is not None and "no_multi" in flags:
         return CommandError("ERR Command not allowed inside a transaction")
