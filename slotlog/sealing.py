@@ -74,7 +74,7 @@ class KeyFile:
         os.close(os.open(path, flags, 0o600))
         self._path = str(path)
         with closing(self._connected()) as connection:
-            connection.execute(_TABLE)
+            connection.execute(_TABLE if create else "SELECT id, subject, key FROM keys LIMIT 0")
 
     def of_subject(self, subject: str) -> Key:
         """One transaction: two processes get the same key."""

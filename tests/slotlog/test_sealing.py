@@ -7,6 +7,7 @@ import json
 import sqlite3
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,19 @@ def test_a_producer_in_a_thread(tmp_path: Path, sealer: Sealer) -> None:
     ):
         producer.send("SET", "a", Personal("user:1", "Ann"))
     assert b"Ann" not in (tmp_path / "log.sqlite3").read_bytes()
+
+
+def test_a_file_that_is_no_key_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    """`slotlog erase` names it, whether it is a database, empty or something else, and makes nothing in it."""
+    others = [tmp_path / name for name in ("text", "empty", "database")]
+    others[0].write_bytes(b"no database at all\n" * 100)
+    others[1].touch()
+    with closing(sqlite3.connect(others[2])) as connection:
+        connection.execute("CREATE TABLE others (id)")
+    before = [path.read_bytes() for path in others]
+
+    for path in others:
+        refused = run("erase", "user:1", "--keys", path)
+        assert (1, True) == (refused.exit_code, f"{path} cannot be used as a key store" in refused.stderr)
+
+    assert before == [path.read_bytes() for path in others]

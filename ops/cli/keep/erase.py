@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,10 @@ def erase(
         erased = KeyFile(keys, create=False).erase(subject)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no key store at {keys}") from error
+    except sqlite3.Error as error:
+        raise ConfigError(
+            f"{keys} cannot be used as a key store ({error}): name the file of a `slotlog.KeyFile`"
+        ) from error
     if not erased:
         raise ConfigError(f"{keys} has no key of this subject: it was erased before, or nothing of it was ever sealed")
     if json:
