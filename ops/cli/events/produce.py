@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -120,6 +121,8 @@ def _opened(file: str) -> Iterator[int]:
         return
     fd = os.open(Path(file), os.O_RDONLY)
     try:
+        if S_ISDIR(os.fstat(fd).st_mode):  # a read of it would fail without its name
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
         yield fd
     finally:
         os.close(fd)

@@ -49,8 +49,7 @@ def list_snapshots(
         print_json([facts(each) for each in found])
         return
     if not found:
-        others = ", ".join(store.topics())
-        print_note(f"{store.label} has no snapshot of {settings.topic}" + (f", but of {others}" if others else ""))
+        print_note(_none_of(store, settings))
     for each in found:
         print(f"{each.id}  {_said(each)}")
 
@@ -71,7 +70,8 @@ def verify(
 ) -> None:
     """Restore snapshots into a scratch directory and compare their digests.
 
-    One that passes is offered from then on. One that does not is offered no more, and the exit code is 1.
+    One that passes is offered from then on. One that does not is offered no more, and the exit code is 1, as where
+    there is none.
 
     Example: slotlog snapshots verify --from s3://backups/slotlog
     """
@@ -81,6 +81,8 @@ def verify(
 
     settings, store = _opened(url, data, topic)
     there = store.listed(settings.topic)
+    if not there and not ids:
+        raise ConfigError(_none_of(store, settings))
     chosen = there if not ids else _chosen(there, ids)
     refused: dict[str, str] = {}
     for each in chosen:
@@ -157,6 +159,11 @@ def _opened(url: str | None, data: Path | None, topic: str | None) -> tuple[Sett
     settings = load_state_settings(data=data, topic=topic)
     configure_logging(settings.log_level)
     return settings, opened(settings, url, "--from")
+
+
+def _none_of(store: SnapshotStore, settings: Settings) -> str:
+    others = ", ".join(store.topics())
+    return f"{store.label} has no snapshot of {settings.topic}" + (f", but of {others}" if others else "")
 
 
 def _chosen(there: list[Listed], ids: list[str]) -> list[Listed]:

@@ -245,15 +245,21 @@ def test_version_option() -> None:
     assert f"slotlog {json.loads(succeed('version', '--json'))['slotlog']}\n" == succeed("--version")
 
 
-@pytest.mark.parametrize("words", [("produce", "absent"), ("replay", "--to", "file/to", "--data", "data")])
+@pytest.mark.parametrize(
+    "words", [("produce", "absent"), ("produce", "."), ("replay", "--to", "file/to", "--data", "data")]
+)
 def test_errors_of_the_system_are_plain(
     words: tuple[str, ...], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is not there is named, without the number of the error."""
+    """A file that is not there, or is none, is named, without the number of the error."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     (tmp_path / "data").symlink_to(whole)
     result = run(*words)
 
     assert 1 == result.exit_code
-    assert result.stderr in {"slotlog: absent: No such file or directory\n", "slotlog: file/to: Not a directory\n"}
+    assert result.stderr in {
+        "slotlog: absent: No such file or directory\n",
+        "slotlog: .: Is a directory\n",
+        "slotlog: file/to: Not a directory\n",
+    }

@@ -207,6 +207,13 @@ def test_one_that_is_not_verified_is_not_offered(tmp_path: Path, store: Path) ->
     assert f"snapshot {snapshot['id']}: its file " in failed.stderr
 
 
+def test_no_snapshot_is_none_that_passes(tmp_path: Path, store: Path) -> None:
+    """Who verifies where there is none, such as behind a wrong address, is told so, by the exit code too."""
+    refused = run("snapshots", "verify", "--from", store, "--data", tmp_path)
+
+    assert (1, f"slotlog: {store} has no snapshot of slotlog\n") == (refused.exit_code, refused.stderr)
+
+
 def test_a_damaged_one_is_named_and_the_one_before_is_taken(tmp_path: Path, store: Path) -> None:
     """Its reason is printed, and nothing of it is left."""
     data = state_of(tmp_path, EVENTS)
