@@ -8,6 +8,7 @@ the unlucky (0.1 s steps), so whoever meets a lock tries again every 0.2 ms, and
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,7 @@ TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
+_BESIDE_BYTES: Final = 64 * 1024  # SQLite's index of the WAL has 32 KiB at first
 WORKS_MAX: Final = (1 << 31) - 1  # SQLite makes 0 of a larger `user_version`; at ten a second that is in seven years
 
 _DAMAGED_CODES: Final = {
@@ -143,7 +145,17 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
         return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
     if code in _DAMAGED_CODES:
         return damaged(path, str(error))
-    return LogUnavailableError(f"the log {path} cannot be used: {error}")
+    full = ", as its disk is full: make room" if code == sqlite3.SQLITE_IOERR and _has_no_room(path) else ""
+    return LogUnavailableError(f"the log {path} cannot be used{full}: {error}")
+
+
+def _has_no_room(path: Path) -> bool:
+    """Whether there is no room even for what a reader makes beside the file, which SQLite calls an I/O error."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < _BESIDE_BYTES
 
 
 def damaged(path: Path, reason: str) -> LogDamagedError:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -175,3 +176,15 @@ def test_two_that_start_at_once(tmp_path: Path) -> None:
         connection.close()
 
     assert connection.made
+
+
+@pytest.mark.parametrize(("free", "said"), [(0, True), (1 << 30, False)])
+def test_a_disk_without_any_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, said: bool) -> None:
+    """SQLite calls it an I/O error when it cannot make what a reader needs beside the file; we say what to do."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_frsize=1))
+
+    text = str(local_file.translated(error, tmp_path / "log"))
+
+    assert (True, said) == ("cannot be used" in text, "its disk is full: make room" in text)
