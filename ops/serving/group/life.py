@@ -38,7 +38,8 @@ async def live_in_group(settings: Settings, roles: GroupRoles, lags: GroupLags) 
     wanted = Group(
         group.name, group.instance, group.session_seconds, settings.topic, settings.partitions, group.standbys
     )
-    member = GroupMember(servers, settings.kafka, wanted, roles.describe, roles.planned, roles.renewed, roles.positions)
+    renewed = roles.membership.renewed
+    member = GroupMember(servers, settings.kafka, wanted, roles.describe, roles.planned, renewed, roles.positions)
     offsets = OwnerOffsets(servers, settings.kafka, settings.topic, settings.partitions, roles.owner_at)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(member.run())

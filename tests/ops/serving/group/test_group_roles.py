@@ -19,6 +19,8 @@ from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.membership import Member, Plan, Role
 from ops.config import load_settings
 from ops.serving.group.lags import GroupLags
+from ops.serving.group.membership import Membership
+from ops.serving.group.role_changes import RoleChanges
 from ops.serving.group.roles import GroupRoles
 from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry
@@ -96,7 +98,7 @@ async def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await mine.consumer.open()
     stop = asyncio.Event()
     tasks = [asyncio.create_task(mine.consumer.run(stop)), asyncio.create_task(mine.roles.run(cast("Any", mine)))]
-    mine.roles.renewed(monotonic() + 3600)
+    mine.roles.membership.renewed(monotonic() + 3600)
     mine.roles.planned(_PLAN)
     yield mine
     tasks[1].cancel()
@@ -138,8 +140,8 @@ async def test_who_was_no_member_for_a_moment_asks_again(mine: _Worker) -> None:
     mine.answers.put_nowait(2)
     await mine.applied(3)
     assert mine.consumer.every[0].speaks
-    mine.roles.renewed(0.0)  # Kafka has given it up
-    mine.roles.renewed(monotonic() + 3600)
+    mine.roles.membership.renewed(0.0)  # Kafka has given it up
+    mine.roles.membership.renewed(monotonic() + 3600)
     at_once = mine.consumer.every[0].speaks, mine.roles.positions()
     await mine.append(_BROKEN)
     await until(lambda: mine.asked == 2, "the group is asked again")
@@ -168,13 +170,15 @@ class _Taking:
         settings = cast("Any", SimpleNamespace(group=SimpleNamespace(session_seconds=_SESSION_SECONDS)))
         consumer = Consumer(log, {}, Recorder())
         lags = GroupLags(consumer, lambda _: 0)
-        self.roles = GroupRoles(settings, "me", consumer, lives[0].server, cast("Any", None), lags)
+        server = lives[0].server
+        self.membership = Membership("me", server)
+        changes = RoleChanges(settings, self.membership, consumer, server, cast("Any", None), lags)
         self.plan("me")
-        self.waiting = asyncio.create_task(self.roles._former_has_let_go(1))
+        self.waiting = asyncio.create_task(changes._former_has_let_go(1))
 
     def plan(self, owner: str) -> None:
         """What the group says."""
-        self.roles.planned(Plan(self.members, {1: owner}, {}, {}, {1: "former"}))
+        self.membership.planned(Plan(self.members, {1: owner}, {}, {}, {1: "former"}))
 
 
 async def test_a_former_owner_that_answers_is_waited_for(tmp_path: Path) -> None:
