@@ -21,16 +21,20 @@ class Step:
     Attributes:
         plan, command: as it was sent.
         event: what of it stands in the EXEC event; None when it runs on the server.
+        error: its own, in a cluster, where it says wrongly where its keys are: it has none then, and is in no event.
         shape: makes the reply of what is in the event the reply of the command.
     """
 
-    __slots__ = ("command", "event", "plan", "shape")
+    __slots__ = ("command", "error", "event", "plan", "shape")
 
-    def __init__(self, plan: Plan, command: list[bytes]) -> None:
+    def __init__(self, plan: Plan, command: list[bytes], error: CommandError | None = None) -> None:
         self.plan = plan
         self.command = command
         self.shape: Callable[[Reply], Reply] = _same
+        self.error = error
         self.event: list[bytes] | None = None
+        if error is not None:
+            return
         if plan.spec is not None and not plan.spec.physical:
             self.event = [plan.name, *self.args]
         elif plan.server is not None and plan.server.as_event is not None:
@@ -45,7 +49,7 @@ class Step:
     @property
     def keys(self) -> list[bytes]:
         """Its keys."""
-        return self.plan.keys(self.args)
+        return self.plan.keys(self.args) if self.error is None else []
 
     @property
     def is_served(self) -> bool:
@@ -69,13 +73,13 @@ class Queue:
         self.dirty = False
         self.size = 0
 
-    def add(self, plan: Plan, command: list[bytes]) -> None:
-        """Queue a command that was checked. One that is too much makes the transaction fail, and is not kept."""
+    def add(self, plan: Plan, command: list[bytes], error: CommandError | None = None) -> None:
+        """Queue a command that was checked; `error` as in `Step`. One that is too much aborts, and is not kept."""
         self.size += STEP_BYTES + sum(map(len, command))
         if self.size > _QUEUED_BYTES_MAX:
             self.dirty = True
         else:
-            self.steps.append(Step(plan, command))
+            self.steps.append(Step(plan, command, error))
 
 
 def _same(reply: Reply) -> Reply:

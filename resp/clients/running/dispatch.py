@@ -25,6 +25,7 @@ from resp.clients.running.long_commands import start
 from resp.clients.running.looking_back import read_past, refusal_in_past
 from resp.clients.running.multi import aborted, reads_here, show_when_run
 from resp.clients.running.tracked import note_next_script, note_read, pending_read
+from resp.clients.running.wrong_counts import own_error
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
 from resp.resources.shortage import OUT_OF_MEMORY
@@ -91,7 +92,7 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
         return False
     _begin(session, plan, command, queued=queued)
     if queue is not None and queued:
-        queue.add(plan, command)
+        queue.add(plan, command, own_error(plan, args) if server.clustered else None)
         session.answer(QUEUED)
         return True
     if plan.kind is _SERVER:
@@ -187,6 +188,8 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
             return CommandError(f"ERR {spec.name.decode()} cannot be part of a transaction in cluster mode")
         if spec.keyless and session.at_replica:
             return READ_ONLY
+    if session.server.clustered and (wrong := own_error(plan, args)) is not None:
+        return None if session.transaction is not None else wrong
     keys: list[bytes] = []
     try:
         keys = plan.keys(args)

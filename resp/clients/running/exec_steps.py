@@ -153,6 +153,8 @@ class Run:
 
 def _handle(session: Session, step: Step) -> Any:
     """Run one step on the server."""
+    if step.error is not None:
+        raise step.error
     if step.plan.spec is not None:
         return session.server.read_anywhere(session, step.plan.spec, step.args, session.db)
     assert step.plan.server is not None

@@ -38,6 +38,19 @@ SAME = (
 """Commands with the same reply in a worker and in a node of a real cluster, RESP2 and RESP3."""
 
 
+WRONG_COUNTS = (
+    *("ZUNIONSTORE a 0 b", "ZUNIONSTORE a x b", "ZUNIONSTORE a 9 b", "ZUNIONSTORE a -1 b", "ZINTERSTORE a 5 a b"),
+    *("ZDIFFSTORE a 3 b c", "ZUNION 0 a", "ZUNION 9 a", "ZINTER x a", "ZDIFF 2 a", "ZINTERCARD 9 a", "ZINTERCARD x a"),
+    *("SINTERCARD 0 a", "SINTERCARD 9 a", "SINTERCARD x a", "LMPOP 9 a LEFT", "LMPOP 0 a LEFT", "LMPOP x a LEFT"),
+    *("ZMPOP 0 a MIN", "ZMPOP 9 a MIN", "BLMPOP 0 9 a LEFT", "BLMPOP 0 x a LEFT", "BZMPOP 0 0 a MIN"),
+    *("MSETEX 5 a 1", "MSETEX x a 1", "MSETEX 0 a 1", "EVAL return 9 a", "EVAL return x a"),
+    *("XREAD STREAMS a b 0", "XREAD COUNT 1 a b", "XREAD FOO STREAMS a 0", "XREAD STREAMS a b c 0 0"),
+    *("XREAD BLOCK 0 STREAMS a b 0", "XREADGROUP GROUP g c STREAMS a b 0", "XREADGROUP GROUP g c COUNT 1 a b"),
+    *("XREADGROUP x g c STREAMS a 0", "XREADGROUP GROUP g c FOO 1 STREAMS a 0", "XREAD STREAMS a b c"),
+)
+"""Commands that do not say where their keys are. `a` and `b` are keys of different workers."""
+
+
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RespServer, RespServer]]:
     """Two workers, with half of the slots each."""
@@ -75,6 +88,32 @@ def test_replies_are_those_of_a_cluster(clients: list[Connection], node: RespSer
     """What does not depend on who the nodes are is answered as a node of a real cluster does."""
     with closing(node.connect()) as theirs:
         assert replies(theirs, SAME, protocol) == replies(clients[0], SAME, protocol)
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+def test_a_wrong_number_of_keys_is_told_wherever_the_keys_would_be(
+    clients: list[Connection], node: RespServer, protocol: str
+) -> None:
+    """It is the command's own error at each worker, with no MOVED before it, also in a transaction."""
+    in_multi = [each for command in WRONG_COUNTS for each in ("MULTI", command, "EXEC")]
+    commands = [*WRONG_COUNTS, *in_multi, "MULTI", "GET bar", "ZUNION 0 a", "EXEC"]
+    commands += ["MULTI", "SET bar 1", "LMPOP 0 a LEFT", "GET bar", "ZUNIONSTORE a x b", "DEL bar", "EXEC"]
+    with closing(node.connect()) as theirs:
+        expected = replies(theirs, commands, protocol)
+
+    assert expected == replies(clients[0], commands, protocol)
+    assert expected[:-11] == replies(clients[1], commands[:-11], protocol)
+    assert [] == [reply for _, reply in expected if b"CROSSSLOT" in getattr(reply, "text", b"")]
+
+
+@pytest.mark.parametrize(
+    "command", ["ZUNION 1 {}", "ZUNION 01 {}", "ZUNION 1x {}", "XREAD COUNT x STREAMS {} 0", "XREAD STREAMS {} x"]
+)
+def test_where_the_keys_are_told_the_owner_is_told(clients: list[Connection], node: RespServer, command: str) -> None:
+    """MOVED comes before whatever else is wrong; the number is read as by Redis when it looks for keys."""
+    shown = [connection.call(*command.format("a").split()) for connection in clients]
+
+    assert [True, False] == [reply != [] and reply.text.startswith(b"MOVED ") for reply in shown]
 
 
 def test_other_databases_are_refused(clients: list[Connection]) -> None:
