@@ -216,7 +216,8 @@ class Generator:
         try:
             while not stop.is_set() and not (seconds and monotonic() - began >= seconds):
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _PAUSE_SECONDS)
+                    async with asyncio.timeout(_PAUSE_SECONDS):
+                        await stop.wait()
                 advance(self.traffic.sent)
                 for client in clients:
                     if client.done():

@@ -49,6 +49,18 @@ def test_no_test_is_switched_off() -> None:
     assert [] == found
 
 
+def test_nobody_waits_by_wait_for() -> None:
+    """`asyncio.wait_for` of Python 3.11 may lose a cancellation, which `asyncio.timeout` does not."""
+    found = [
+        f"{module.place}:{node.lineno}"
+        for module in modules(*PRODUCT)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"
+    ]
+
+    assert [] == found
+
+
 def test_no_assert_statement_guards_anything() -> None:
     """In the product `assert` tells the type checker what is no None or of which class; `python -O` drops it."""
     others = [
