@@ -80,11 +80,11 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) $(TOOLS) ## Run the large doses of the tests, one after the other, also when one fails (NIGHT='group streams': these alone; COMMANDS=20000)
+nightly: $(VENV) $(TOOLS) ## Run the large doses of the tests, one after the other, also when one fails (NIGHT='group streams': these alone; COMMANDS=20000; NIGHT_SEED=20261129: the draws of that night)
 	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
-	@COMMANDS=$(COMMANDS) .venv/bin/python -m tests.nightly $(NIGHT)
+	@COMMANDS=$(COMMANDS) NIGHT_SEED=$(NIGHT_SEED) .venv/bin/python -m tests.nightly $(NIGHT)
 
 .PHONY: lint
 lint: $(VENV) ## Style, format, strict types, import directions

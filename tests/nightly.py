@@ -3,6 +3,9 @@
     python -m tests.nightly                  all of them (make nightly)
     python -m tests.nightly group streams    those alone (make nightly NIGHT='group streams')
 
+What is drawn by a seed is drawn by the date, so that each night looks at something else. NIGHT_SEED=20261129, which a
+night says first, repeats the draws of that one.
+
 A dose that fails does not end the night: the others are run, and the exit code is that of the first one that failed. At
 the end stands a line for each, and those that name the failures. What a dose said is in `.cache/nightly/NAME.log`, too.
 """
@@ -29,9 +32,14 @@ PAUSE_SECONDS: Final = 0.2
 COMMANDS: Final = f"SLOTLOG_DIFFERENTIAL_COMMANDS={os.environ.get('COMMANDS', '100000')}"
 """Random commands of each group."""
 
+NIGHT: Final = os.environ.get("NIGHT_SEED") or strftime("%Y%m%d")
+"""The seed of the night, also behind midnight."""
+SIMULATIONS: Final = 2000
+
 DOSES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "simulation": "SLOTLOG_SIMULATION_SEEDS=2000 pytest tests/simulation/test_simulation.py -k seeds_hold",
+        "simulation": f"SLOTLOG_SIMULATION_SEEDS={SIMULATIONS}"
+        " pytest tests/simulation/test_simulation.py -k seeds_hold",
         "disk": "DISK_FAILURES=60 DISK_FILLS=20"
         " pytest tests/faults/test_failing_disk.py tests/faults/test_full_disk.py",
         "rdb": "RDB_FLIPS=50000 pytest --timeout=7200 tests/ops/importing/rdb/test_damaged.py",
@@ -83,7 +91,11 @@ def main(names: Sequence[str]) -> int:
     if unknown := [name for name in names if name not in DOSES]:
         sys.stderr.write(f"no dose: {' '.join(unknown)}; there are {' '.join(DOSES)}\n")
         return 2
+    if not NIGHT.isdecimal():
+        sys.stderr.write(f"NIGHT_SEED is no number: {NIGHT}\n")
+        return 2
     chosen, done, code = names or [*DOSES], list[Done](), 0
+    say(f"==> NIGHT_SEED={NIGHT} repeats the draws of this night\n")
     try:
         for number, name in enumerate(chosen, 1):
             say(f"==> {name}, {number} of {len(chosen)}, {strftime('%H:%M:%S')}: {DOSES[name]}\n")
@@ -99,15 +111,21 @@ def main(names: Sequence[str]) -> int:
     return code or next((each.code for each in done if each.code), 0)
 
 
+def seeds_of(night: int) -> dict[str, str]:
+    """The variables of the tests that draw by a seed."""
+    return {"SIMULATION_FIRST_SEED": str(night * SIMULATIONS), "LINKS_SEED": str(night)}
+
+
 def run(name: str, line: str) -> Done:
     """Run a line of `DOSES`, and show what it says as it comes."""
     words = shlex.split(line)
     own = dict(word.split("=", 1) for word in words if WITH_VALUE.match(word))
+    environment = {**seeds_of(int(NIGHT)), **os.environ, **own}
     command = [sys.executable, "-m", *words[len(own) :]]
     began = monotonic()
     LOGS.mkdir(parents=True, exist_ok=True)
     with (LOGS / f"{name}.log").open("w+b") as log:  # no pipe: what a killed session leaves behind would keep it open
-        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **own}, stdout=log, stderr=log) as process:
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) as process:
             shown = 0
             while True:
                 ended = process.poll() is not None

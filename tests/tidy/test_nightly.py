@@ -49,6 +49,25 @@ def test_a_dose_that_fails_does_not_end_the_night(
     assert "ERROR: file or directory not found: none.py" in said.split("==> good")[0]
 
 
+def test_each_night_draws_anew(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its seed is said first, and tests read what comes of it; no two nights share one; one's own variable counts."""
+    shows = 'A=1 timeit -n 1 -r 1 \'import os; print(os.environ["LINKS_SEED"], os.environ["SIMULATION_FIRST_SEED"])\''
+    monkeypatch.setattr(nightly, "DOSES", {"shows": shows})
+    monkeypatch.setattr(nightly, "NIGHT", "7")
+    for name in nightly.seeds_of(7):
+        monkeypatch.delenv(name, raising=False)
+    drawn = nightly.main([]), capfd.readouterr().out.splitlines()
+    monkeypatch.setenv("LINKS_SEED", "3")
+    own = nightly.main([]), capfd.readouterr().out.splitlines()
+    monkeypatch.setattr(nightly, "NIGHT", "x")
+
+    assert (0, "==> NIGHT_SEED=7 repeats the draws of this night", "7 14000") == (drawn[0], drawn[1][0], drawn[1][2])
+    assert (0, "3 14000") == (own[0], own[1][2])
+    assert nightly.SIMULATIONS == int(nightly.seeds_of(8)["SIMULATION_FIRST_SEED"]) - 14000
+    assert [] == [name for name in nightly.seeds_of(7) if f'"{name}"' not in _source()]
+    assert 2 == nightly.main([])
+
+
 def test_a_night_that_is_ended_says_how_far_it_came(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
