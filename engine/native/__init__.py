@@ -48,7 +48,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 17
+INTERFACE: Final = 18
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None

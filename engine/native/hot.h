@@ -31,8 +31,8 @@ extern struct tx_slots {
 } TX;
 
 extern struct ranks_slots { Py_ssize_t blocks, groups, holders, scores; } RANKS;
-extern struct stretches_slots { Py_ssize_t counts, ends, heads, scores, sums, totals; } STRETCHES;
-extern struct holders_slots { Py_ssize_t keys, records, scored; } HOLDERS;
+extern struct stretches_slots { Py_ssize_t counts, ends, heads, members, scores, sums, totals; } STRETCHES;
+extern struct holders_slots { Py_ssize_t bytes_max, keys, member_bytes, records, refused, scored, scored_max; } HOLDERS;
 
 extern PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type;
 extern PyObject *zero, *empty_bytes; /* kept for ever */
@@ -268,6 +268,24 @@ int is_total(PyObject *ranks, uint64_t size);
 int may_hold(Path *path, PyObject *ranks);
 int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank);
 int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped);
+typedef struct {
+    PyObject *blocks;        /* of its group, borrowed */
+    Py_ssize_t group, block; /* their places */
+    const uint64_t *scores;  /* of its members */
+    Py_ssize_t count;
+} Block;
+int find_members(PyObject *key, int64_t *rank, Block *found);
+int find_members_by(PyObject *key, PyObject *bound, int64_t *number, Block *found);
+int next_members(PyObject *key, Block *found);
+
+/* members.c */
+int may_read_stored(PyObject *key); /* what is stored of a sorted set's order is what holds */
+PyObject *stored_keys(PyObject *key, PyObject *start, PyObject *end, Py_ssize_t most); /* of its order, with their prefix: a list */
+int has_members(PyObject *key, PyObject *start, PyObject *blocks, Py_ssize_t block, Py_ssize_t count);
+void fetch_members(PyObject *blocks, Py_ssize_t block);
+const unsigned char *held_member(PyObject *blocks, Py_ssize_t block, Py_ssize_t number); /* its size and itself */
+int move_in_members(PyObject *holders, PyObject *blocks, Py_ssize_t block, PyObject *score_key, int change, const uint64_t *scores,
+    Py_ssize_t lower, Py_ssize_t count);
 
 /* ids.c */
 enum { NEW = 2, SEEN = 3 };

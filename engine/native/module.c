@@ -19,10 +19,10 @@ struct ranks_slots RANKS;
 static const char *const RANKS_SLOTS[] = {"blocks", "groups", "holders", "scores", NULL};
 
 struct stretches_slots STRETCHES;
-static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "heads", "scores", "sums", "totals", NULL};
+static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "heads", "members", "scores", "sums", "totals", NULL};
 
 struct holders_slots HOLDERS;
-static const char *const HOLDERS_SLOTS[] = {"keys", "records", "scored", NULL};
+static const char *const HOLDERS_SLOTS[] = {"bytes_max", "keys", "member_bytes", "records", "refused", "scored", "scored_max", NULL};
 
 PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type;
 PyObject *zero, *empty_bytes, *new_key_model, *codes[6];
@@ -79,7 +79,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 17
+#define INTERFACE 18
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 

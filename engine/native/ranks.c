@@ -60,6 +60,13 @@ static PyObject *blocks_of(PyObject *ranks, PyObject *groups, Py_ssize_t group)
     return has_stretches(blocks) ? blocks : NULL;
 }
 
+/* Where a block of a group begins: the end of what is before it. Borrowed. */
+static PyObject *start_of(PyObject *groups, Py_ssize_t group, PyObject *blocks, Py_ssize_t block)
+{
+    if (block) return PyList_GET_ITEM(at(blocks, STRETCHES.ends), block - 1);
+    return group ? PyList_GET_ITEM(at(groups, STRETCHES.ends), group - 1) : empty_bytes;
+}
+
 /* How many members are below a score key, or below a bound of eight bytes, from memory alone; `is_there`: it is that of a
  * member. As `rank_counts.place`. */
 int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank)
@@ -95,14 +102,66 @@ int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped)
     if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     uint64_t score = scores[rank];
     *skipped = rank - below(scores, count, score);
-    PyObject *packed = PyBytes_FromStringAndSize(NULL, 8), *end = empty_bytes; /* of what is before the block */
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, 8), *end = start_of(groups, group, blocks, block);
     if (packed == NULL) return FAILED;
     pack(PyBytes_AS_STRING(packed), score, 8);
-    if (block) end = PyList_GET_ITEM(at(blocks, STRETCHES.ends), block - 1);
-    else if (group) end = PyList_GET_ITEM(at(groups, STRETCHES.ends), group - 1);
     if (is_bytes(end) && compare_bytes(end, packed) > 0) Py_SETREF(packed, Py_NewRef(end));
     *start = packed;
     return DONE;
+}
+
+/* Whether the members of a block are in memory, which is found. */
+static int is_held(PyObject *key, PyObject *groups, Block *found)
+{
+    int64_t before = 0, with = 0;
+    int done = add_before(found->blocks, found->block, &before);
+    if (done == DONE) done = add_before(found->blocks, found->block + 1, &with);
+    PyObject *start = start_of(groups, found->group, found->blocks, found->block);
+    if (done == DONE) done = all_scores(found->blocks) == NULL ? UNUSUAL : has_members(key, start, found->blocks, found->block, with - before);
+    if (done != DONE) return done;
+    found->scores = scores_of(found->blocks, found->block, &found->count);
+    return found->scores != NULL ? DONE : PyErr_Occurred() ? FAILED : UNUSUAL;
+}
+
+/* Goes to the block that has the member at `rank`, which becomes its number there. UNUSUAL: the block or its members are not in
+ * memory. They stand until the set changes. */
+int find_members(PyObject *key, int64_t *rank, Block *found)
+{
+    PyObject *ranks = at(key, KEY.ranks), *groups = at(ranks, RANKS.groups);
+    if (!has_stretches(groups)) return UNUSUAL;
+    found->group = locate(groups, rank);
+    found->blocks = found->group < 0 ? NULL : blocks_of(ranks, groups, found->group);
+    found->block = found->blocks == NULL ? -1 : locate(found->blocks, rank);
+    return found->block >= 0 ? is_held(key, groups, found) : PyErr_Occurred() ? FAILED : UNUSUAL;
+}
+
+/* As `find_members`, of the first member that is not below a bound of scores; `number` is how many of its block are. */
+int find_members_by(PyObject *key, PyObject *bound, int64_t *number, Block *found)
+{
+    PyObject *ranks = at(key, KEY.ranks), *groups = at(ranks, RANKS.groups);
+    if (!has_stretches(groups)) return UNUSUAL;
+    found->group = find_stretch(groups, bound);
+    found->blocks = found->group < 0 ? NULL : blocks_of(ranks, groups, found->group);
+    found->block = found->blocks == NULL ? -1 : find_stretch(found->blocks, bound);
+    int done = found->block >= 0 ? is_held(key, groups, found) : PyErr_Occurred() ? FAILED : UNUSUAL;
+    if (done == DONE) *number = below(found->scores, found->count, score_of(bound));
+    return done;
+}
+
+/* As `find_members`, of the block behind one; its `count` is 0 where there is none. */
+int next_members(PyObject *key, Block *found)
+{
+    PyObject *ranks = at(key, KEY.ranks), *groups = at(ranks, RANKS.groups);
+    if (++found->block == PyList_GET_SIZE(at(found->blocks, STRETCHES.ends))) {
+        found->block = 0;
+        if (++found->group == PyList_GET_SIZE(at(groups, STRETCHES.ends))) {
+            found->count = 0;
+            return DONE;
+        }
+        found->blocks = blocks_of(ranks, groups, found->group);
+        if (found->blocks == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    }
+    return is_held(key, groups, found);
 }
 
 /* The members that a group may have in a set of so many, as `_count_max`. */
@@ -157,7 +216,7 @@ static int may_leave(const Count *count)
 }
 
 /* As `moved` in engine/batch/ranks/rank_scores.py; a score that leaves is there, see `may_leave`. */
-static int move_score(const Count *count)
+static int move_score(const Count *count, PyObject *holders)
 {
     Py_ssize_t size;
     PyObject *held = held_scores(count);
@@ -167,6 +226,10 @@ static int move_score(const Count *count)
     PyObject *moved = PyBytes_FromStringAndSize(NULL, (size + count->change) * 8);
     if (moved == NULL) return FAILED;
     const uint64_t *from = (const uint64_t *)PyBytes_AS_STRING(held);
+    if (move_in_members(holders, count->blocks, count->block, count->score_key, count->change, from, lower, size) == FAILED) {
+        Py_DECREF(moved);
+        return FAILED;
+    }
     uint64_t *to = (uint64_t *)PyBytes_AS_STRING(moved);
     memcpy(to, from, lower * 8);
     if (count->change > 0) to[lower] = score_of(count->score_key);
@@ -197,6 +260,7 @@ static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, 
     PyObject *held = held_scores(count);
     if (held == NULL) return FAILED;
     if (is_bytes(held)) fetch((const uint64_t *)PyBytes_AS_STRING(held), PyBytes_GET_SIZE(held) / 8);
+    fetch_members(blocks, block);
     int64_t most = group_max(path, size);
     if (count->change > 0) return count->in_block > path->block_max || count->in_group > most ? UNUSUAL : DONE;
     if (count->in_block < 0 || count->in_block > count->in_group) return UNUSUAL;
@@ -250,7 +314,7 @@ static int count_move(Call *call, PyObject *ranks, PyObject *old_key, PyObject *
     for (int i = 0; done == DONE && i < number; i++) {
         done = set_count(ranks, counts[i].blocks, counts[i].block, 1, counts[i].in_block);
         if (done == DONE) done = set_count(ranks, counts[i].groups, counts[i].group, 2, counts[i].in_group);
-        if (done == DONE) done = move_score(counts + i);
+        if (done == DONE) done = move_score(counts + i, at(ranks, RANKS.holders));
     }
     return done;
 }

@@ -1,4 +1,4 @@
-/* Answers reads of elements from memory, and of a hash's fields and a sorted set's members by one read of the store each:
+/* Answers reads of elements from memory, or of a hash's fields and a sorted set's members by one read of the store each:
  * twin of `resp.clients.running.fast_path.read` for the commands below, of sorted sets with rank counts alone;
  * and, by listings.c, of whole small collections.
  *
@@ -162,22 +162,44 @@ static int answer_zcount(Reader *reader, PyObject *command, PyObject *key)
     return done == DONE ? answer_number(reader, ranks[1] > ranks[0] ? ranks[1] - ranks[0] : 0) : done;
 }
 
-/* Members from `start` on, up to `end` (NULL: all), without the first `skipped`: just `wanted` of them. */
+/* From the member with this number in a block on, up to `wanted` whose scores are below `upper` (NULL: all), from memory alone. */
+static int answer_held(Reader *reader, PyObject *key, Block *block, int64_t number, Py_ssize_t wanted, const uint64_t *upper)
+{
+    Py_ssize_t size = reader->size, found = 0;
+    int done = add_number(reader, '*', wanted);
+    while (done == DONE && found < wanted) {
+        if (number >= block->count) {
+            number -= block->count;
+            done = next_members(key, block);
+            if (done == DONE && block->count == 0) break;
+        }
+        else if (upper != NULL && block->scores[number] >= *upper) break;
+        else {
+            const unsigned char *member = held_member(block->blocks, block->block, number++);
+            done = add_bulk(reader, (const char *)member + 1, member[0]);
+            found++;
+        }
+    }
+    if (done == DONE && found < wanted) { /* the reply begins with how many there are */
+        char head[24], *from = reader->data + size;
+        Py_ssize_t before = wanted > 9 ? 5 : 4, after = sprintf(head, "*%zd\r\n", found);
+        if (upper == NULL) done = UNUSUAL;
+        memmove(from + after, from + before, reader->size - size - before);
+        memcpy(from, head, after);
+        reader->size += after - before;
+    }
+    if (done == DONE) reader->hits += found > 0;
+    else reader->size = size;
+    return done;
+}
+
+/* Members from `start` up to `end`, without the first `skipped`: just `wanted` of them, which are read. */
 static int answer_members(Reader *reader, PyObject *key, PyObject *start, PyObject *end, Py_ssize_t skipped, Py_ssize_t wanted)
 {
-    PyObject *scores = at(key, KEY.scores), *prefix = at(scores, SUBKEYS.prefix), *holders = at(at(key, KEY.ranks), RANKS.holders);
-    if (PyDict_GET_SIZE(at(scores, SUBKEYS.changed)) || at(scores, SUBKEYS.fresh) != Py_False || at(holders, HOLDERS.keys) == NULL)
-        return UNUSUAL;
-    PyObject *first = joined(prefix, start), *last = end != NULL ? joined(prefix, end) : PyBytes_FromStringAndSize(NULL, PyBytes_GET_SIZE(prefix) + 2);
-    Py_ssize_t front = PyBytes_GET_SIZE(prefix) + 8;
-    if (last != NULL && end == NULL) {
-        memcpy(PyBytes_AS_STRING(last), PyBytes_AS_STRING(prefix), front - 8);
-        memset(PyBytes_AS_STRING(last) + front - 8, 0xff, 2);
-    }
-    PyObject *found = first == NULL || last == NULL ? NULL : PyObject_CallFunction(at(holders, HOLDERS.keys), "OOn", first, last, skipped + wanted);
-    Py_XDECREF(first);
-    Py_XDECREF(last);
+    if (!may_read_stored(key)) return UNUSUAL;
+    PyObject *found = stored_keys(key, start, end, skipped + wanted);
     if (found == NULL) return FAILED;
+    Py_ssize_t front = PyBytes_GET_SIZE(at(at(key, KEY.scores), SUBKEYS.prefix)) + 8;
     int done = PyList_CheckExact(found) && PyList_GET_SIZE(found) == skipped + wanted ? add_number(reader, '*', wanted) : UNUSUAL;
     for (Py_ssize_t i = skipped; done == DONE && i < skipped + wanted; i++) {
         PyObject *record = PyList_GET_ITEM(found, i);
@@ -201,21 +223,46 @@ static int answer_ranks(Reader *reader, PyObject *command, PyObject *key)
     if (first < 0) first = 0;
     if (last >= size) last = size - 1;
     if (first > last || last - first >= FEW_MAX) return UNUSUAL;
-    PyObject *start = NULL;
-    int done = DONE;
+    PyObject *start = NULL, *end;
+    Block block;
+    int64_t number = first;
+    int done = find_members(key, &number, &block);
+    if (done == DONE) done = answer_held(reader, key, &block, number, last + 1 - first, NULL);
+    if (done != UNUSUAL) return done;
+    if ((end = PyBytes_FromStringAndSize("\xff\xff", 2)) == NULL) return FAILED; /* above every score key */
+    done = DONE;
     if (first > WALKED_MAX) done = find_rank(at(key, KEY.ranks), first, &start, &skipped);
     else {
         start = Py_NewRef(empty_bytes);
         skipped = first;
     }
-    if (done == DONE) done = answer_members(reader, key, start, NULL, skipped, last + 1 - first);
+    if (done == DONE) done = answer_members(reader, key, start, end, skipped, last + 1 - first);
     Py_XDECREF(start);
+    Py_DECREF(end);
     return done;
 }
 
 static int is_word(PyObject *text, const char *word)
 {
     return PyBytes_GET_SIZE(text) == (Py_ssize_t)strlen(word) && !strncasecmp(PyBytes_AS_STRING(text), word, strlen(word));
+}
+
+/* At most `limit` of the members between two bounds from an offset on, from memory alone. */
+static int answer_held_scores(Reader *reader, PyObject *key, PyObject *bounds[2], int64_t offset, int64_t limit)
+{
+    Block block;
+    int64_t number, size;
+    uint64_t upper = parse((unsigned char *)PyBytes_AS_STRING(bounds[1]), 8);
+    if (offset <= WALKED_MAX) {
+        int done = find_members_by(key, bounds[0], &number, &block);
+        return done == DONE ? answer_held(reader, key, &block, number + offset, limit, &upper) : done;
+    }
+    int done = find_place(at(key, KEY.ranks), bounds[0], 0, &number);
+    if (done != DONE) return done;
+    if (!has_size(key, &size) || offset >= size - number) return UNUSUAL;
+    number += offset;
+    done = find_members(key, &number, &block);
+    return done == DONE ? answer_held(reader, key, &block, number, limit, &upper) : done;
 }
 
 /* By score, with a LIMIT, which stands `at`. */
@@ -225,11 +272,12 @@ static int answer_scores(Reader *reader, PyObject *command, PyObject *key, Py_ss
     PyObject *bounds[2];
     if (PyList_GET_SIZE(command) != at + 3 || !is_word(PyList_GET_ITEM(command, at), "LIMIT") ||
         !parse_int(PyList_GET_ITEM(command, at + 1), &offset) || !parse_int(PyList_GET_ITEM(command, at + 2), &limit) ||
-        offset < 0 || offset > WALKED_MAX || limit < 1 || limit > FEW_MAX)
+        offset < 0 || limit < 1 || limit > FEW_MAX)
         return UNUSUAL;
     int done = bounds_of(command, bounds);
     if (done != DONE) return done;
-    done = answer_members(reader, key, bounds[0], bounds[1], offset, limit);
+    done = answer_held_scores(reader, key, bounds, offset, limit);
+    if (done == UNUSUAL && offset <= WALKED_MAX) done = answer_members(reader, key, bounds[0], bounds[1], offset, limit);
     Py_DECREF(bounds[0]);
     Py_DECREF(bounds[1]);
     return done;

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from engine.batch.keys.key import Key
 from engine.batch.overlaid import PackedElements
-from engine.batch.ranks.rank_records import RankHolders
+from engine.batch.ranks.rank_records import COUNT_BYTES, SCORES_BYTES
 
 UNIT_SHIFT: Final = 4
 UNIT_BYTES: Final = 1 << UNIT_SHIFT
@@ -26,13 +26,6 @@ WEIGHTS: Final = (25, 25, 48, 52, 48, 68, 68, 68, 100)
 
 SUBKEY_BYTES: Final = 224
 """Of a subkey that is kept with its value."""
-
-COUNT_BYTES: Final = 152
-"""Of a rank count: 64 its end, 20 its place in both lists, 10 its number, as many are small; 42 its total, which Python
-searches, and 16 the packed head and sum, which C does."""
-
-SCORES_BYTES: Final = 1232
-"""Of the scores of a rank block, at most."""
 
 _RANKS_PART: Final = 2
 _PACKED_LEAST: Final = 3 / 8  # so that an eighth is left for all else where ranks have half
@@ -67,7 +60,7 @@ class MemoryHeld(NamedTuple):
 
     Attributes:
         keys, elements: how many keys, and how many of their elements.
-        key_bytes, element_bytes, rank_bytes: what they take, and the rank counts and scores of large sorted sets.
+        key_bytes, element_bytes, rank_bytes: what they take, and the counts, scores and members of large sorted sets.
         listing_bytes: what small collections that were read whole take, beside `bytes_max`.
         bytes_max: what all but these may take.
     """
@@ -81,23 +74,18 @@ class MemoryHeld(NamedTuple):
     bytes_max: int
 
 
-def rank_limits(bytes_max: int, counts_max: int, scores_max: int) -> tuple[int, int]:
-    """How many rank counts, and scores of how many blocks, may be held of `bytes_max` for all: at most half of them."""
+def rank_limits(bytes_max: int, counts_max: int, scores_max: int) -> tuple[int, int, int]:
+    """How many rank counts, scores of how many blocks, and bytes in all may be held of `bytes_max`: at most half."""
     of_ranks = bytes_max // _RANKS_PART
     of_counts = of_ranks // _COUNTS_PART
     counts = max(_COUNTS_MIN, of_counts // COUNT_BYTES)
     scores = max(_SCORES_MIN, (of_ranks - of_counts) // SCORES_BYTES)
-    return min(counts_max, counts), min(scores_max, scores)
+    return min(counts_max, counts), min(scores_max, scores), of_ranks
 
 
 def packed_least(bytes_max: int) -> int:
     """What packed elements may always take of `bytes_max` for all; and what nothing else takes."""
     return int(bytes_max * _PACKED_LEAST)
-
-
-def rank_bytes(holders: RankHolders) -> int:
-    """What the rank counts and scores of a partition take."""
-    return holders.records * COUNT_BYTES + holders.scored * SCORES_BYTES
 
 
 def kept_of(key: Key) -> int:

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple
 from engine import native
 from engine.batch.in_memory.families import Families
 from engine.batch.in_memory.listings import Listings
-from engine.batch.in_memory.memory import MemoryHeld, Weighed, packed_least, rank_bytes
+from engine.batch.in_memory.memory import MemoryHeld, Weighed, packed_least
 from engine.batch.in_memory.writing import (
     delete_databases,
     delete_earlier,
@@ -175,7 +175,8 @@ class Overlay:
         for key in self.large:
             if (known := self.databases[key.db].pop(key.name, None)) is not None:
                 self.memory.lose(known)
-        self.memory.cut(self.databases, rank_bytes(self.families.rank_holders))
+        self.families.rank_holders.cut_members()
+        self.memory.cut(self.databases, self.families.rank_holders.bytes)
         self._end()
 
     def let_go(self, key: Key) -> None:
@@ -190,7 +191,7 @@ class Overlay:
     def held(self) -> MemoryHeld:
         """What is in memory now."""
         keys = sum(map(len, self.databases.values()))
-        return self.memory.held(keys, rank_bytes(self.families.rank_holders), self.listings.bytes)
+        return self.memory.held(keys, self.families.rank_holders.bytes, self.listings.bytes)
 
     def forget(self) -> None:
         """The batch is thrown away, and every key with it."""

@@ -14,8 +14,8 @@ than its members are worth. All of this follows from the sequence of commands al
 docs/rank-index.md.
 
 What is read of them stays in memory, decoded, for as long as the key does: all groups of a set, of blocks those of the
-groups that were asked for, up to `HELD_MAX` in a partition, and the scores of up to `SCORED_MAX` blocks. In RocksDB's
-memtable a count takes the place of the one before it: see `counters` in engine/store/rocks.py.
+groups that were asked for, up to `HELD_MAX` in a partition, scores of up to `SCORED_MAX` blocks, and members of some.
+In RocksDB's memtable a count takes the place of the one before it: see `counters` in engine/store/rocks.py.
 """
 
 from __future__ import annotations
@@ -191,8 +191,7 @@ def _tidy(
 def _groups(ranks: RankCounts) -> Stretches:
     """The groups. What is held is cut down here alone, before a verb has looked at any of it."""
     holders = ranks.holders
-    if holders.records > holders.records_max or holders.scored > holders.scored_max:
-        holders.forget()
+    holders.cut()
     if ranks.groups is None:
         ranks.groups = _load(ranks, GROUP, b"", END)
         holders.sets.append(ranks)
@@ -309,6 +308,8 @@ def _add(
         blocks.recount()
         if (held := blocks.scores[number]) is not None:
             blocks.scores[number] = moved(held, score_key, change)
+            if blocks.members[number] is not None:
+                ranks.holders.drop_members(blocks, number)
         if change < 0 and not 0 <= new_block <= new_group:
             raise InvariantError(f"a group of {new_group} members has a block of {new_block}")
         changed[BLOCK + block] = pack_u64(new_block)
@@ -352,14 +353,12 @@ def _split_block(ranks: RankCounts, blocks: Stretches, at: int, score_keys: list
 
 def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) -> None:
     """Split a group between blocks."""
-    end, count = groups.ends[at], groups.counts[at]
-    blocks = _blocks(ranks, groups, at)
+    end, count, blocks = groups.ends[at], groups.counts[at], _blocks(ranks, groups, at)
     parts = _parts(zip(blocks.ends, blocks.counts, strict=True), count, group_max, end)
     start = 0
     for part_end, _ in parts:
         stop = bisect_right(blocks.ends, part_end)
-        part = blocks.ends[start:stop], blocks.counts[start:stop], blocks.scores[start:stop]
-        ranks.blocks[part_end] = Stretches(*part)
+        ranks.blocks[part_end] = blocks.part(slice(start, stop))
         start = stop
     _replace(ranks, GROUP, groups, at, parts)
 
@@ -372,6 +371,7 @@ def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, par
     stretches.ends[at : at + 1] = [end for end, _ in parts]
     stretches.counts[at : at + 1] = [count for _, count in parts]
     stretches.scores[at : at + 1] = [None] * len(parts)
+    stretches.members[at : at + 1] = [None] * len(parts)
     for end, count in parts:
         ranks.put(level + end, pack_u64(count))
 
@@ -388,7 +388,7 @@ def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_
         # Now it is the stretch at `at` that becomes a part of the next one.
         if level == GROUP:
             lower, upper = _blocks(ranks, stretches, at), _blocks(ranks, stretches, at + 1)
-            upper.ends[:0], upper.counts[:0], upper.scores[:0] = lower.ends, lower.counts, lower.scores
+            upper.put_before(lower)
             upper.cut_anew()
             del ranks.blocks[stretches.ends[at]]
         rank_scores.forget(ranks, stretches, at)
@@ -396,5 +396,5 @@ def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_
         ranks.holders.records -= 1
         ranks.remove(level + stretches.ends[at])
         counts[at + 1] += counts[at]
-        del stretches.ends[at], counts[at], stretches.scores[at]
+        del stretches.ends[at], counts[at], stretches.scores[at], stretches.members[at]
         ranks.put(level + stretches.ends[at], pack_u64(counts[at]))

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.batch.overlaid import Scan, Subkeys
 from engine.store.store import Get
+
+COUNT_BYTES: Final = 160
+"""Of a rank count: 64 its end, 28 its place in three lists, 10 its number, as many are small; 42 its total, which
+Python searches, and 16 the packed head and sum, which C does."""
+
+SCORES_BYTES: Final = 1232
+"""Of the scores of a rank block, at most."""
+
+OBJECT_BYTES: Final = 49
+"""What a piece of memory takes beside its bytes: as in engine/native/members.c."""
 
 
 class Keys(Protocol):
@@ -24,17 +34,35 @@ class Stretches:
             order; None where they are not held, as of all groups.
         totals: how many members each has together with those before it; None since a count has changed.
         heads, sums: for the hot path in C, which makes them (engine/native/stretches.c): `ends` and `totals`, packed.
+        members: for the hot path in C, too (engine/native/members.c): of each its members, packed, where its scores are
+            held; True, where a range was asked for once; False, where they are too long; None of all others.
     """
 
-    __slots__ = ("counts", "ends", "heads", "scores", "sums", "totals")
+    __slots__ = ("counts", "ends", "heads", "members", "scores", "sums", "totals")
 
-    def __init__(self, ends: list[bytes], counts: list[int], scores: list[bytes | None]) -> None:
+    def __init__(
+        self,
+        ends: list[bytes],
+        counts: list[int],
+        scores: list[bytes | None],
+        members: list[bytes | bool | None] | None = None,
+    ) -> None:
         self.ends = ends
         self.counts = counts
         self.scores = scores
+        self.members: list[bytes | bool | None] = [None] * len(ends) if members is None else members
         self.totals: list[int] | None = None
         self.heads: bytes | None = None
         self.sums: bytes | None = None
+
+    def part(self, which: slice) -> Stretches:
+        """Some of them, as new ones."""
+        return Stretches(self.ends[which], self.counts[which], self.scores[which], self.members[which])
+
+    def put_before(self, lower: Stretches) -> None:
+        """Add others in front."""
+        self.ends[:0], self.counts[:0] = lower.ends, lower.counts
+        self.scores[:0], self.members[:0] = lower.scores, lower.members
 
     def recount(self) -> None:
         """Forget what was made of counts: one has changed."""
@@ -73,20 +101,41 @@ class RankHolders:
     Args:
         keys: reads stored score keys.
         records_max, scored_max: when there are more, all of them forget what they hold.
+        bytes_max: what members may take together with those.
 
     Attributes:
-        keys, records_max, scored_max: as above.
+        keys, records_max, scored_max, bytes_max: as above.
         records: how many counts they hold (roughly).
         scored: of how many blocks they hold the scores.
+        member_bytes: what the members of blocks take.
+        refused: how often since they were forgotten a block's members had no room.
     """
 
-    __slots__ = ("keys", "records", "records_max", "scored", "scored_max", "sets")
+    __slots__ = (
+        "bytes_max", "keys", "member_bytes", "records", "records_max", "refused", "scored", "scored_max", "sets",
+    )  # fmt: skip
 
-    def __init__(self, keys: Keys, records_max: int, scored_max: int) -> None:
+    def __init__(self, keys: Keys, records_max: int, scored_max: int, bytes_max: int = 0) -> None:
         self.keys = keys
-        self.records_max, self.scored_max = records_max, scored_max
+        self.records_max, self.scored_max, self.bytes_max = records_max, scored_max, bytes_max
         self.sets: list[RankCounts] = []
-        self.records = self.scored = 0
+        self.records = self.scored = self.member_bytes = self.refused = 0
+
+    @property
+    def bytes(self) -> int:
+        """What all of it takes."""
+        return self.records * COUNT_BYTES + self.scored * SCORES_BYTES + self.member_bytes
+
+    def cut(self) -> None:
+        """Forget what is too much."""
+        if self.records > self.records_max or self.scored > self.scored_max:
+            self.forget()
+        self.cut_members()
+
+    def cut_members(self) -> None:
+        """Forget the members when they take more than the others leave."""
+        if self.member_bytes and self.bytes > self.bytes_max:
+            self.forget_members()
 
     def forget(self) -> None:
         """Let all of them hold nothing."""
@@ -95,4 +144,18 @@ class RankHolders:
             each.blocks = {}
             each.scores = 0
         self.sets = []
-        self.records = self.scored = 0
+        self.records = self.scored = self.member_bytes = self.refused = 0
+
+    def forget_members(self) -> None:
+        """Of all blocks."""
+        for each in self.sets:
+            for blocks in each.blocks.values():
+                blocks.members = [None] * len(blocks.ends)
+        self.member_bytes = self.refused = 0
+
+    def drop_members(self, blocks: Stretches, at: int) -> None:
+        """Of a block that has changed."""
+        held = blocks.members[at]
+        if isinstance(held, bytes):
+            self.member_bytes -= len(held) + OBJECT_BYTES
+        blocks.members[at] = None

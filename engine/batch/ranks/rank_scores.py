@@ -115,6 +115,7 @@ def moved(held: bytes, score_key: bytes, change: int) -> bytes:
 
 def forget(ranks: RankCounts, blocks: Stretches, at: int) -> None:
     """The block has other members now, or is none any more."""
+    ranks.holders.drop_members(blocks, at)
     if blocks.scores[at] is not None:
         blocks.scores[at] = None
         ranks.scores -= 1

@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 
 from engine.apply.machine import Machine, Record
-from engine.batch.in_memory.memory import COUNT_BYTES
-from engine.batch.ranks.rank_records import Stretches
+from engine.batch.ranks.rank_records import COUNT_BYTES, Stretches
 from engine.commands.registry import SPECS
 from engine.errors import CommandError, DueError
 from engine.native import READS
