@@ -104,7 +104,7 @@ class GroupFigures:
 def read_workers(readings: Readings, bus: Bus) -> None:
     """The links to other workers."""
     for health in NodeHealth:
-        readings.add("peers", bus.count(health), health)
+        readings.add("peers", bus.peers.count(health), health)
     readings.add("peers_connected", sum(link.is_up for link in bus.links.values()))
     readings.add("peer_messages_sent_total", bus.sent)
     readings.add("peer_messages_received_total", bus.received)

@@ -114,7 +114,7 @@ class Holding:
         owner = server.cluster.owner_node(partition)
         if owner is None or owner is server.cluster.me:  # nobody has told yet, or the group has a moment ago
             return True
-        return server.bus.is_taking(owner, partition)
+        return server.bus.peers.is_taking(owner, partition)
 
     def _look_soon(self) -> None:
         if not self._looks:

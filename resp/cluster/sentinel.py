@@ -64,7 +64,7 @@ class Sentinel:
 
     def health(self, node: Node) -> NodeHealth:
         """Whether a worker answers: suspected is Redis' `s_down`, failed its `o_down`."""
-        return self._worker.bus.seen(node).health
+        return self._worker.bus.peers.seen(node).health
 
     def look(self) -> None:
         """Find out who is there, and tell those who listen what has changed."""
@@ -73,8 +73,8 @@ class Sentinel:
         if owner is None:
             return
         if self.master is None or self.master.address != owner.address:
-            if not bus.serves(owner, 0):
-                bus.hurry(owner)
+            if not bus.peers.serves(owner, 0):
+                bus.peers.hurry(owner)
                 return
             self._switch(owner)
         self.master = owner

@@ -44,15 +44,15 @@ class Standby(NamedTuple):
 
 def standbys_of(server: Followed) -> list[Standby]:
     """Of a worker; those to whom the link is up."""
-    cluster, bus, applied = server.cluster, server.bus, applied_here(server)
+    cluster, peers, applied = server.cluster, server.bus.peers, applied_here(server)
     found = []
     for replica in cluster.replicas:
-        if replica.master is not cluster.me or not bus.seen(replica.worker).connected:
+        if replica.master is not cluster.me or not peers.seen(replica.worker).connected:
             continue
-        followed = {partition: bus.followed_to(replica.worker, partition) for partition in replica.partitions}
+        followed = {partition: peers.followed_to(replica.worker, partition) for partition in replica.partitions}
         lag = sum(max(0, applied.get(each, 0) - (offset or 0)) for each, offset in followed.items())
         is_online = None not in followed.values()
-        found.append(Standby(replica, is_online, lag, bus.heard_seconds(replica.worker)))
+        found.append(Standby(replica, is_online, lag, peers.heard_seconds(replica.worker)))
     return found
 
 
@@ -64,9 +64,9 @@ def applied_here(server: Followed) -> dict[int, int]:
 
 def standbys_at(server: Followed, offsets: dict[int, int]) -> int:
     """How many standbys have applied everything before these offsets, by partition: of the fewest where they differ."""
-    bus, standbys = server.bus, server.cluster.standbys
+    peers, standbys = server.bus.peers, server.cluster.standbys
     counts = [
-        sum((bus.followed_to(worker, partition) or -1) >= offset for worker in standbys.get(partition, ()))
+        sum((peers.followed_to(worker, partition) or -1) >= offset for worker in standbys.get(partition, ()))
         for partition, offset in offsets.items()
     ]
     return min(counts, default=0)
@@ -81,4 +81,4 @@ def hurry(server: Followed) -> None:
     """Ask the followers soon how far they are."""
     for replica in server.cluster.replicas:
         if replica.master is server.cluster.me:
-            server.bus.hurry(replica.worker)
+            server.bus.peers.hurry(replica.worker)

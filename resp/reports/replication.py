@@ -41,16 +41,16 @@ def as_master(server: Shared[Session]) -> Fields:
 
 def as_replica(server: Shared[Session]) -> Fields:
     """Of a worker as the replica of whose partitions it follows: the first of several owners."""
-    cluster, bus = server.cluster, server.bus
+    cluster, peers = server.cluster, server.bus.peers
     mine = [each for each in cluster.replicas if each.worker is cluster.me]
     offset = applied_offsets(server.replicas)
     yield "role", "slave"
     host, port = mine[0].master.address if mine else ("", 0)
     yield "master_host", host
     yield "master_port", port
-    is_up = bool(mine) and all(bus.seen(each.master).connected for each in mine)
+    is_up = bool(mine) and all(peers.seen(each.master).connected for each in mine)
     yield "master_link_status", "up" if is_up else "down"
-    yield "master_last_io_seconds_ago", round(max((bus.heard_seconds(each.master) for each in mine), default=-1))
+    yield "master_last_io_seconds_ago", round(max((peers.heard_seconds(each.master) for each in mine), default=-1))
     yield "master_sync_in_progress", int(not all(each.is_ready for each in server.replicas.values()))
     yield "slave_read_repl_offset", offset
     yield "slave_repl_offset", offset

@@ -44,7 +44,7 @@ def master_fields(server: Shared[Session], master: Node) -> Map:
 def replica_fields(server: Shared[Session], replica: Replica) -> Map:
     """A replica."""
     host, port = replica.address
-    seen = server.bus.seen_replica(replica)
+    seen = server.bus.peers.seen_replica(replica)
     is_up = not seen.loading and seen.health is NodeHealth.ONLINE
     return _map(
         (
@@ -131,7 +131,7 @@ def _role(server: Shared[Session], role: str) -> Fields:
 
 
 def _silent_ms(server: Shared[Session], worker: Node) -> int:
-    return round(server.bus.heard_seconds(worker) * 1000)
+    return round(server.bus.peers.heard_seconds(worker) * 1000)
 
 
 def _down_after_ms(server: Shared[Session]) -> int:

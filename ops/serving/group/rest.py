@@ -31,7 +31,7 @@ def is_served(plan: Plan, partition: int, server: Server) -> bool:
     """Whether a partition's owner answers in it, as it says; one without an address for clients is not asked."""
     owner = server.cluster.owner_node(partition)
     if owner is not None:
-        return server.bus.serves(owner, partition)
+        return server.bus.peers.serves(owner, partition)
     return not plan.members[plan.owners[partition]].resp
 
 
@@ -41,7 +41,7 @@ def _unanswered(plan: Plan, server: Server) -> str:
         if not is_served(plan, partition, server):
             return f"partition {partition} is not served yet{_by(server.cluster.owner_node(partition))}"
         followers = server.cluster.standbys.get(partition, ())
-        away = [node for node in followers if server.bus.followed_to(node, partition) is None]
+        away = [node for node in followers if server.bus.peers.followed_to(node, partition) is None]
         if away:
             return f"partition {partition} has {counted(len(away), 'standby')} not at its end yet{_by(away[0])}"
     return ""

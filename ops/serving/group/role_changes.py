@@ -140,11 +140,11 @@ class RoleChanges:
         since, seconds = membership.planned_at, self._settings.group.session_seconds
         if former is None or not former.resp or self._server is None or former.name == membership.name:
             return
-        address, bus = parse_address(former.resp), self._server.bus
+        address, peers = parse_address(former.resp), self._server.bus.peers
         await until(
             lambda: (
-                bus.has_let_go(address, partition, since)
-                or monotonic() >= max(since, bus.held_at(address, partition)) + seconds
+                peers.has_let_go(address, partition, since)
+                or monotonic() >= max(since, peers.held_at(address, partition)) + seconds
                 or membership.plan.owners.get(partition) == former.name
             )
         )

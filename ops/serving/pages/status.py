@@ -230,7 +230,7 @@ def _peers(resp: Server | None) -> list[dict[str, Any]]:
             "address": f"{node.host}:{node.port}",
             "node": node.node_id,
             "partitions": list(node.partitions),
-            "health": str(resp.bus.seen(node).health),
+            "health": str(resp.bus.peers.seen(node).health),
         }
         for node in resp.cluster.nodes
         if node is not resp.cluster.me

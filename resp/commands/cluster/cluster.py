@@ -123,7 +123,7 @@ def _owners(client: Client[Cluster]) -> ClusterMap:
 @_about_nodes("CLUSTER SLOTS", since="3.0.0", complexity="O(nodes)")
 def cluster_slots(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The ranges of slots with the node that owns each, then its replicas: address, port and id."""
-    bus = client.server.bus
+    peers = client.server.bus.peers
     return [
         [
             first,
@@ -132,7 +132,7 @@ def cluster_slots(client: Client[Cluster], args: list[bytes]) -> Reply:
             *(
                 _endpoint(each.address, each.node_id)
                 for each in replicas
-                if bus.seen_replica(each).health is not NodeHealth.FAILED  # as in Redis
+                if peers.seen_replica(each).health is not NodeHealth.FAILED  # as in Redis
             ),
         ]
         for first, last, node, replicas in _owners(client).shares()
@@ -142,9 +142,11 @@ def cluster_slots(client: Client[Cluster], args: list[bytes]) -> Reply:
 @_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
 def cluster_shards(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The nodes with their ranges of slots; a shard is an owner with its replicas."""
-    cluster, bus = _owners(client), client.server.bus
+    cluster, peers = _owners(client), client.server.bus.peers
     return [
-        _shard(node, bus.seen(node), [(each, bus.seen_replica(each)) for each in cluster.listed if each.master is node])
+        _shard(
+            node, peers.seen(node), [(each, peers.seen_replica(each)) for each in cluster.listed if each.master is node]
+        )
         for node in cluster.nodes
     ]
 
@@ -152,15 +154,15 @@ def cluster_shards(client: Client[Cluster], args: list[bytes]) -> Reply:
 @_about_nodes("CLUSTER NODES", since="3.0.0", complexity="O(nodes)")
 def cluster_nodes(client: Visitor, args: list[bytes]) -> Reply:
     """The nodes as text, a line each."""
-    bus = client.server.bus
-    return Verbatim(_owners(client).nodes_text(bus.seen, bus.seen_replica, at_replica=client.at_replica).encode())
+    peers = client.server.bus.peers
+    return Verbatim(_owners(client).nodes_text(peers.seen, peers.seen_replica, at_replica=client.at_replica).encode())
 
 
 @_about_nodes("CLUSTER INFO", since="3.0.0")
 def cluster_info(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The state of the cluster as text: `ok` when every slot has an owner that answers."""
     cluster, bus = _map(client), client.server.bus
-    return Verbatim(cluster.info_text(bus.seen, bus.messages_sent, bus.messages_received).encode())
+    return Verbatim(cluster.info_text(bus.peers.seen, bus.messages_sent, bus.messages_received).encode())
 
 
 @_about_nodes("CLUSTER MYID", since="3.0.0")
@@ -210,17 +212,19 @@ def cluster_slaves(client: Client[Cluster], args: list[bytes]) -> Reply:
 
 
 def _replicas(client: Client[Cluster], args: list[bytes]) -> Reply:
-    cluster, bus = _map(client), client.server.bus
+    cluster, peers = _map(client), client.server.bus.peers
     if cluster.find_replica(args[0].decode(errors="surrogateescape")) is not None:
         raise CommandError("ERR The specified node is not a master")
     node = _node(client, args[0])
-    return [cluster.node_line(each, bus.seen_replica(each)).encode() for each in cluster.listed if each.master is node]
+    return [
+        cluster.node_line(each, peers.seen_replica(each)).encode() for each in cluster.listed if each.master is node
+    ]
 
 
 @_admin("CLUSTER COUNT-FAILURE-REPORTS node-id", since="3.0.0")
 def cluster_count_failure_reports(client: Client[Cluster], args: list[bytes]) -> Reply:
     """How many other workers report that a node does not answer them."""
-    return client.server.bus.reports(_node(client, args[0]))
+    return client.server.bus.peers.reports(_node(client, args[0]))
 
 
 @_about_nodes("CLUSTER HELP", since="5.0.0")

@@ -91,7 +91,7 @@ def peer_beat(client: Peer, args: list[bytes]) -> Reply:
         raise _STRANGER
     bus = client.server.bus
     bus.answered += 1
-    return Status(bus.beat().pack())
+    return Status(bus.peers.beat().pack())
 
 
 @_of_workers("SLOTLOG PEER-PUBLISH channel message", complexity="as PUBLISH", channels=lambda args: Channels(args[:1]))

@@ -116,7 +116,7 @@ async def test_a_wrong_password_is_said(tmp_path: Path) -> None:
         async with workers(tmp_path, 2, password="right", node_timeout_seconds=TIMEOUT_S) as made:
             await made.start(0)
             second = await made.start(1, peer_password="hidden-word")
-            await until(lambda: second.server.bus.count(NodeHealth.FAILED) == 1)
+            await until(lambda: second.server.bus.peers.count(NodeHealth.FAILED) == 1)
 
             assert "WRONGPASS" in link_of(second).reason
     assert [] == [line for line in said if "hidden-word" in str(line)]
@@ -188,13 +188,13 @@ async def test_the_other_of_two_fails(tmp_path: Path) -> None:
         await until(lambda: link_of(first).beats > 0)
         well = await info(first)
         await made.stop(1)
-        await until(lambda: first.server.bus.count(NodeHealth.FAILED) == 1)
+        await until(lambda: first.server.bus.peers.count(NodeHealth.FAILED) == 1)
         ill = await info(first)
         line = (await first.ask("CLUSTER", "NODES")).decode().splitlines()[1]
         shards = await first.ask("CLUSTER", "SHARDS")
         links = await first.ask("CLUSTER", "LINKS")
         await made.start(1)
-        await until(lambda: first.server.bus.count(NodeHealth.ONLINE) == 1)
+        await until(lambda: first.server.bus.peers.count(NodeHealth.ONLINE) == 1)
         again = await info(first)
 
         assert ["ok", "16384", "0", "0"] == [well[name] for name in names]
@@ -210,10 +210,11 @@ async def test_a_majority_decides(tmp_path: Path) -> None:
     async with workers(tmp_path, 3, node_timeout_seconds=TIMEOUT_S) as made:
         first, second = await made.start(0), await made.start(1)
         third = first.server.cluster.nodes[2]
-        await until(lambda: first.server.bus.seen(third).health is NodeHealth.FAILED)
+        await until(lambda: first.server.bus.peers.seen(third).health is NodeHealth.FAILED)
         reports = await first.ask("CLUSTER", "COUNT-FAILURE-REPORTS", third.node_id)
         await made.stop(1)
-        await until(lambda: first.server.bus.count(NodeHealth.SUSPECTED) == 2)  # alone among three it can tell nothing
+        # alone among three it can tell nothing
+        await until(lambda: first.server.bus.peers.count(NodeHealth.SUSPECTED) == 2)
         alone = await info(first)
 
         assert 1 == reports

@@ -166,7 +166,7 @@ async def test_wait_counts_standbys(tmp_path: Path) -> None:
         ]
         server.follow(ClusterMap.of_group(2, me, {0: me, 1: _OWNER}, [_OWNER], {0: [_OWNER]}))
         offsets = {_OWNER: 0}
-        server.bus.followed_to = lambda worker, _: offsets[worker.address]  # type: ignore[method-assign,assignment]
+        server.bus.peers.followed_to = lambda worker, _: offsets[worker.address]  # type: ignore[method-assign,assignment]
         await live.ask("SET", "bar", "1")
         assert [0, 0] == [await live.ask("WAIT", "0", "0"), await live.ask("WAIT", "1", "20")]
         client = await live.client()

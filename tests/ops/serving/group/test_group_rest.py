@@ -26,14 +26,14 @@ class _Group:
         self.served = {(_ME, 0), (_OTHER, 1)}
         self.followed = {(_ME, 1), (_OTHER, 0)}
         self.cluster = ClusterMap.of_group(2, _ME, {0: _ME, 1: _OTHER}, [_OTHER], {0: [_OTHER], 1: [_ME]})
-        self.bus = self
+        self.bus = SimpleNamespace(peers=self)
 
     def serves(self, worker: Node, partition: int) -> bool:
-        """As a bus."""
+        """As `Peers`."""
         return (worker.address, partition) in self.served
 
     def followed_to(self, worker: Node, partition: int) -> int | None:
-        """As a bus."""
+        """As `Peers`."""
         return 7 if (worker.address, partition) in self.followed else None
 
     def reason(self) -> str:
