@@ -23,7 +23,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from engine.proof.digest import Digest
 from engine.store.store import SYSTEM_CF
 from engine.tables.system import FORMAT, RULES, Home
 from ops.snapshots.errors import SnapshotRefusedError
@@ -102,10 +101,6 @@ class Manifest(BaseModel):
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
-
-    def expected_digest(self) -> Digest:
-        """The digest that a restored state must have."""
-        return Digest(int(self.digest, 16), self.keys)
 
     def pack(self) -> bytes:
         """The bytes of the manifest in a store."""

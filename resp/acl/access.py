@@ -72,9 +72,3 @@ def databases_named(name: bytes, args: list[bytes]) -> list[bytes]:
 def database_number(argument: bytes) -> int | None:
     """The database that an argument names; None when it is no number, which is the command's to refuse."""
     return parse_int(argument)
-
-
-def is_write(name: bytes) -> bool:
-    """Whether a command may change the state."""
-    server = SERVER_SPECS.get(name)
-    return "write" in server.flags if server is not None else SPECS[name].write

@@ -33,7 +33,6 @@ class Acl:
         users: by name.
         default_user: the user of clients that have not logged in; always the same object.
         log: what was refused lately.
-        failed_logins: how often a name and password were wrong.
 
     Raises:
         AclFileError: the file cannot be read or has wrong lines.
@@ -44,7 +43,6 @@ class Acl:
         self.default_user = _new_default()
         self.users: dict[bytes, User] = {DEFAULT_NAME: self.default_user}
         self.log = AclLog()
-        self.failed_logins = 0
         self._requirepass: tuple[bytes, ...] = ()
         self.require(requirepass)
         if path is not None:
@@ -65,7 +63,6 @@ class Acl:
             return user
         if user is None:
             has_hash((), password)
-        self.failed_logins += 1
         return None
 
     # ------------------------------------------------------------------ changes
