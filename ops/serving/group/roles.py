@@ -22,8 +22,8 @@ from ops.metrics.workers import GroupFigures
 from ops.serving.group.addresses import addresses_of, map_of
 from ops.serving.group.lags import GroupLags
 from ops.serving.group.membership import Membership
-from ops.serving.group.rest import is_served, unsettled
 from ops.serving.group.role_changes import RETRY_SECONDS, RoleChanges, until
+from ops.serving.group.settled import is_served, unsettled
 from ops.serving.keeping.restoring import Restorer
 from resp.server import Server
 from slotlog.errors import LogUnavailableError

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ingest.membership import Member, Plan, Role
-from ops.serving.group.rest import unsettled
+from ops.serving.group.settled import unsettled
 from resp.cluster.nodes import Node
 from resp.cluster.topology import ClusterMap
 
