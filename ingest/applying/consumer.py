@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 from typing import Final
@@ -238,7 +238,7 @@ class Consumer:
             if records or to_offset > applied_to or (local is not None and local.in_trouble):
                 await self._apply(reader, partition, records, to_offset)
 
-    async def _apply(self, reader: Reader, partition: int, records: Sequence[LogRecord], end: int) -> None:
+    async def _apply(self, reader: Reader, partition: int, records: list[LogRecord], end: int) -> None:
         owned = self.partitions[partition]
         try:
             if owned.local_appends is None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ingest.applying.partitions.owned_partition import LocalAppends, OwnedPartition
 from slotlog.log import HeadersOf, LogRecord
 from slotlog.shared.errors import InvariantError
 
 
 async def apply_fetched(
-    owned: OwnedPartition, local_appends: LocalAppends, records: Sequence[LogRecord], end: int, headers_of: HeadersOf
+    owned: OwnedPartition, local_appends: LocalAppends, records: list[LogRecord], end: int, headers_of: HeadersOf
 ) -> None:
     """Apply what a fetch gave up to where own appends stand, let those be applied from memory, and so on.
 
     What was fetched was read before the appends that are sent from now on. So once those under way have settled, it is
-    known which of the records are own ones.
+    known which of the records are own ones. The records are taken out of the list as they are applied.
 
     Raises:
         InvariantError: own appends are left unapplied, and what was fetched with them.
@@ -35,6 +33,7 @@ async def apply_fetched(
                 raise InvariantError(message)
             return
         mine = [record for record in records if start <= record[0] < until]
+        records[:] = [record for record in records if record[0] >= until]
         local_appends.hold()
         try:
             await owned.worker.apply(mine, start, until, headers_of)

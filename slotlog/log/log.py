@@ -83,7 +83,8 @@ class Reader(Protocol):
     async def fetch(self, wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
         """The next records of any partition that is not paused, by partition; empty after `wait_ms` without one.
 
-        Only durable and, in Kafka, committed records are given. At most `records_max` in all.
+        Only durable and, in Kafka, committed records are given. At most `records_max` in all. The lists are
+        the caller's.
 
         Raises:
             LogUnavailableError: the log cannot be reached, or may be another one than before; the positions stand.

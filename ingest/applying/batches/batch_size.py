@@ -25,11 +25,11 @@ class BatchSize:
         self._records_max = self._records = records_max
         self._loop_seconds_max = loop_seconds_max
 
-    def cut(self, records: Sequence[LogRecord], at: int) -> tuple[Sequence[LogRecord], int]:
-        """The records of the next batch, which begins at index `at`, and how large their values are."""
+    def cut(self, records: Sequence[LogRecord]) -> tuple[Sequence[LogRecord], int]:
+        """The first records, which are the next batch, and how large their values are."""
         count = self._records
         while True:
-            batch = records[at : at + count]
+            batch = records[:count]
             value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
             if value_bytes <= BATCH_BYTES_MAX or count == 1:
                 return batch, value_bytes

@@ -197,12 +197,12 @@ class Worker:
         await self._log.check(self.partition, position.next_offset, position.fingerprint)
 
     async def apply(
-        self, records: Sequence[LogRecord], from_offset: int, to_offset: int, headers_of: HeadersOf = no_headers
+        self, records: list[LogRecord], from_offset: int, to_offset: int, headers_of: HeadersOf = no_headers
     ) -> None:
         """Apply the records of one fetch, in batches.
 
         Args:
-            records: in offset order.
+            records: in offset order. Those that are applied are taken out of the list.
             from_offset: where the fetch began.
             to_offset: where the log's reader stands now: after the last record, or after markers behind it.
             headers_of: gives the headers of a record by offset, for dead letters.
@@ -220,20 +220,22 @@ class Worker:
             raise InvariantError(f"the log's reader has given more than it says: it stands at offset {to_offset}")
         path = self.path
         path.headers_of = headers_of
-        at = 0
-        while at < len(records):
-            began = perf_counter()
-            batch, value_bytes = self._batch_size.cut(records, at)
-            if self._latest_ms is not None:
-                batch = self._up_to_held(batch, self._latest_ms)
-            end = to_offset if at + len(batch) == len(records) else 0
-            decoded = decode_batch(batch)
-            applied = await path.run(batch, decoded, value_bytes, began, to_offset=end)
-            at += applied.records
-            self._batch_size.adapt(perf_counter() - began)
-            await asyncio.sleep(0)
         if not records and to_offset > from_offset:
             await path.pass_by(to_offset)
+        while records:
+            began = perf_counter()
+            batch, value_bytes = self._batch_size.cut(records)
+            if self._latest_ms is not None:
+                batch = self._up_to_held(batch, self._latest_ms)
+            end = to_offset if len(batch) == len(records) else 0
+            decoded = decode_batch(batch)
+            applied = await path.run(batch, decoded, value_bytes, began, to_offset=end)
+            # Their memory goes to the next batch while it is in the processor's caches. That of a whole fetch, which is
+            # some 9,000 records, is in none: 0.4 of 9 us an event from Kafka, measured on a busy machine.
+            del records[: applied.records]
+            del batch, decoded
+            self._batch_size.adapt(perf_counter() - began)
+            await asyncio.sleep(0)
 
     async def apply_decoded(
         self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]

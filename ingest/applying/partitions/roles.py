@@ -7,7 +7,7 @@ takes over begins with what is left. It sends none itself, appends no ticks, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import structlog
 
@@ -93,8 +93,8 @@ class Roles:
 
 
 def to_be_applied(
-    partition: int, owned: OwnedPartition, reader: Reader, records: Sequence[LogRecord]
-) -> tuple[Sequence[LogRecord], int]:
+    partition: int, owned: OwnedPartition, reader: Reader, records: list[LogRecord]
+) -> tuple[list[LogRecord], int]:
     """The records of a fetch that are to be applied now, and the offset where they end.
 
     A follower goes no further than its owner has: what is cut off is read again.

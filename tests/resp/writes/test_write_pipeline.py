@@ -13,7 +13,7 @@ import pytest
 from ingest.applying.local_appends import apply_fetched
 from resp.writes import groups, local_writes
 from slotlog.errors import AppendUncertainError, LogUnavailableError
-from slotlog.log import Entry, RecordPosition
+from slotlog.log import Entry, LogRecord, RecordPosition
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import PlayedLog, event, pipeline, replies, serving, until
@@ -158,6 +158,26 @@ async def test_what_makes_room_above_a_fetch_does_not_keep_the_consumer(tmp_path
             async with asyncio.timeout(0.05):
                 await apply_fetched(owned, writes, [], 2, lambda _: ())
         writes._going_on = False
+
+
+async def test_a_fetch_is_let_go_as_it_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the worker has to apply is held by it alone, and what stands behind own writes is still there."""
+    async with serving(tmp_path) as live:
+        assert 1 == await live.ask("INCR", "n")
+        owned, writes = live.consumer.partitions[0], live.server.pipelines[0].local_writes
+        records: list[LogRecord] = [(1, 1, None, b""), (2, 1, None, b"")]
+        given: list[int] = []
+
+        async def apply(mine: list[LogRecord], *_: object) -> None:
+            given.extend(offset for offset, *_ in mine)
+            raise AWAY
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owned.worker, "apply", apply)
+            with pytest.raises(LogUnavailableError):
+                await apply_fetched(owned, writes, records, 2, lambda _: ())
+
+    assert ([1], [(2, 1, None, b"")]) == (given, records)
 
 
 async def test_writes_fail_clearly_while_the_log_is_away(tmp_path: Path) -> None:

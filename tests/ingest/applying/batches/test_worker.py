@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.reporting.observer import NullObserver
 from slotlog.events import encode
-from slotlog.log import Entry
+from slotlog.log import Entry, LogRecord
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.layouts import column_families, home_of
 from tests.resp.harness import until
@@ -140,11 +141,38 @@ async def test_a_batch_that_is_cut_has_the_mark_of_its_own_last_record(
     worker = told.worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, told)
     worker.open()
     records = (await log.reader({0: 0}).fetch(1000, 10))[0]
-    await worker.apply(records, 0, 3)
+    await worker.apply([*records], 0, 3)
 
     assert [(each + 1, log.fingerprint(0, records[each])) for each in range(3)] == [
         (position.next_offset, position.fingerprint) for position in told.positions
     ]
+    await log.close()
+
+
+class Left(NullObserver):
+    """Keeps how many records of a fetch are left when the next batch is committed."""
+
+    def __init__(self, fetched: list[LogRecord]) -> None:
+        self.fetched = fetched
+        self.left: list[int] = []
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """A batch is committed, and those before it are let go."""
+        self.left.append(len(self.fetched))
+
+
+async def test_records_are_let_go_batch_by_batch(tmp_path: Path) -> None:
+    """A fetch of many batches does not hold the memory of those that are applied."""
+    records: list[LogRecord] = [(n, 1, None, encode("SET", [f"k{n}", "v"])) for n in range(5)]
+    left = Left(records)
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    await log.start()
+    store = MemoryStore(column_families())
+    worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, left, records_max=2, loop_seconds_max=inf)
+    worker.open()
+    await worker.apply(records, 0, 5)
+
+    assert ([5, 3, 1], [], 5) == (left.left, records, worker.machine.next_offset)
     await log.close()
 
 
