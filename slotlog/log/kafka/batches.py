@@ -7,16 +7,15 @@ and outside of transactions. It is given the others unpacked. The rest is aiokaf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from aiokafka import codec
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
+from slotlog.log.kafka.decoding import TooLargeError, unpacked
 from slotlog.log.log import Headers, LogRecord
 from slotlog.shared.compiled import is_allowed
 
@@ -31,12 +30,11 @@ INTERFACE: Final = 1
 _FITS: Final = getattr(_batches, "INTERFACE", None) == INTERFACE
 _LENGTH_AT: Final = slice(8, 12)  # of a batch; it counts what is behind it
 _MAGIC_AT: Final = 16
+_ATTRIBUTES_AT: Final = slice(21, 23)
+_CODEC_BITS: Final = 7
+_COUNT_AT: Final = slice(57, 61)
 _RECORDS_AT: Final = 61  # of a batch of magic 2
 _MAGIC_2: Final = 2
-
-_DECODERS: Final[Mapping[int, Callable[[bytes], bytes]]] = MappingProxyType(
-    {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
-)
 
 
 class Piece(NamedTuple):
@@ -76,28 +74,32 @@ class Batches:
 
     Args:
         fetch: as aiokafka's consumer keeps it.
-        fetched: its bytes; None: aiokafka's parser takes the records of all batches.
+        fetched: its bytes; None: they are not at hand, and aiokafka's parser unpacks the batches without a bound.
     """
 
     def __init__(self, fetch: PartitionRecords, fetched: bytes | None) -> None:
         self._fetch: Any = fetch
         self._fetched = fetched
         self._at = 0
+        self._is_compiled = is_compiled()
 
     def next_piece(self, most: int) -> Piece | None:
         """The records of the next batch, or of some with `most` records or a few more; None at the end.
 
         Raises:
             CorruptRecordException: the CRC of a batch is another one.
+            TooLargeError: a compressed batch unpacks to more than it may.
             Exception: as aiokafka's parser.
         """
         while (fetched := self._fetched) is not None:
-            records, headers, at, offset = _batches.take(
-                fetched, self._at, self._fetch.next_fetch_offset, most, calc_crc32c
-            )
-            if at > self._at:
-                self._at = at
-                return Piece(records, headers, offset)
+            at = self._at
+            if self._is_compiled:
+                records, headers, at, offset = _batches.take(
+                    fetched, self._at, self._fetch.next_fetch_offset, most, calc_crc32c
+                )
+                if at > self._at:
+                    self._at = at
+                    return Piece(records, headers, offset)
             size = _LENGTH_AT.stop + int.from_bytes(fetched[at : at + _LENGTH_AT.stop][_LENGTH_AT])
             rest = MemoryRecords(fetched[at : at + size])
             if not rest.has_next():  # the broker has cut it off
@@ -121,11 +123,16 @@ class Batches:
         if whole[_MAGIC_AT] != _MAGIC_2:
             return None
         if batch.compression_type:
+            first, last, count = batch.base_offset, batch.next_offset - 1, int.from_bytes(whole[_COUNT_AT])
             try:
-                records = _DECODERS[batch.compression_type](whole[_RECORDS_AT:])
+                records = unpacked(batch.compression_type, whole[_RECORDS_AT:], first=first, last=last, records=count)
+            except TooLargeError:
+                raise
             except Exception:  # noqa: BLE001 - whatever a decoder raises: aiokafka's parser raises its own
                 return None
             whole = whole[:_RECORDS_AT] + records
+        if not self._is_compiled:
+            return self._piece(_plain(whole))
         taken, headers, at, offset = _batches.take(whole, 0, self._fetch.next_fetch_offset, 1, None)
         return Piece(taken, headers, offset) if at else None
 
@@ -143,3 +150,11 @@ class Batches:
             return True
         fetch.next_fetch_offset = batch.next_offset
         return False
+
+
+def _plain(whole: bytes) -> Any:
+    """A batch of magic 2 whose records were unpacked behind its header, for aiokafka's parser."""
+    header = bytearray(whole[:_RECORDS_AT])
+    header[_LENGTH_AT] = (len(whole) - _LENGTH_AT.stop).to_bytes(4)
+    header[_ATTRIBUTES_AT] = (int.from_bytes(header[_ATTRIBUTES_AT]) & ~_CODEC_BITS).to_bytes(2)
+    return MemoryRecords(bytes(header) + whole[_RECORDS_AT:]).next_batch()

@@ -22,6 +22,7 @@ from aiokafka.record.memory_records import _MemoryRecordsPy
 from aiokafka.record.util import decode_varint
 
 from slotlog.errors import LogRecordError
+from slotlog.log.kafka.decoding import TooLargeError, unpacked
 
 _UUID_BYTES: Final = 16
 _FETCH_BYTES_MAX: Final = 50 * 1024 * 1024
@@ -108,15 +109,16 @@ async def fetch_once(
         consumer._client.force_metadata_update()  # noqa: SLF001 - as above
         raise for_code(code)({tp: offset})
     aborted = rest[2] if answer.API_VERSION >= 11 else rest[-2]
-    unpacked = PartitionRecords(tp, _Records(rest[-1]), aborted, offset, None, None, True, READ_COMMITTED)
+    found = PartitionRecords(tp, _Records(rest[-1]), aborted, offset, None, None, True, READ_COMMITTED)
     records: list[Any] = []
     try:
-        for record in unpacked:
+        for record in found:
             records.append(record)  # noqa: PERF402 - those before a failure count
     except Exception as error:
         if not records:
-            raise LogRecordError(tp.partition, unpacked.next_fetch_offset, repr(error)) from error
-    return Fetched(records, unpacked.next_fetch_offset, high_watermark)
+            reason = str(error) if isinstance(error, TooLargeError) else repr(error)
+            raise LogRecordError(tp.partition, found.next_fetch_offset, reason) from error
+    return Fetched(records, found.next_fetch_offset, high_watermark)
 
 
 async def _leader(consumer: AIOKafkaConsumer, tp: TopicPartition) -> int:
@@ -151,6 +153,16 @@ class _Batch(_DefaultRecordBatchPy):  # type: ignore[misc] # as above
     """A batch whose records may have any bytes for header names."""
 
     _pos: int
+    _buffer: bytearray
+    _decompressed: bool
+
+    def _maybe_uncompress(self) -> None:
+        if not self._decompressed and self.compression_type:
+            last, count = self.next_offset - 1, self._num_records
+            data = bytes(self._buffer[self._pos :])
+            found = unpacked(self.compression_type, data, first=self.base_offset, last=last, records=count)
+            self._buffer, self._pos = bytearray(found), 0
+        self._decompressed = True
 
     def _read_msg(self, *_: Any) -> Any:
         try:

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.fetcher import FetchResult
 from aiokafka.protocol.fetch import FetchRequest
 
-from slotlog.log.kafka.batches import Batches, Piece, is_compiled
+from slotlog.log.kafka.batches import Batches, Piece
 from slotlog.log.log import Headers, LogRecord
 
 
@@ -70,9 +70,7 @@ class Unpacker:
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._fetcher: Any = consumer._fetcher
         self._coordinator: Any = consumer._coordinator
-        self._tap: _Tap | None = None
-        if is_compiled():
-            self._tap = self._fetcher._client = _Tap(self._fetcher._client)
+        self._tap = self._fetcher._client = _Tap(self._fetcher._client)
         self._begun: dict[TopicPartition, _Begun] = {}
         self._left: dict[TopicPartition, Piece] = {}  # what was read of them, and not taken
         self.headers: dict[tuple[int, int], Headers] = {}
@@ -151,7 +149,7 @@ class Unpacker:
 
     def _bytes_of(self, tp: TopicPartition, offset: int) -> bytes | None:
         """What was fetched of a partition from `offset` on, if it is at hand."""
-        asked, fetched = (-1, None) if self._tap is None else self._tap.fetched.pop(tp, (-1, None))
+        asked, fetched = self._tap.fetched.pop(tp, (-1, None))
         return fetched if asked == offset else None
 
     def _forget(self, tp: TopicPartition) -> None:
