@@ -102,11 +102,21 @@ def print_json(value: Any) -> None:
 
 
 def print_error(kind: str, message: str, *, json: bool) -> None:
-    """One line on stderr, or {"error", "kind"} on stdout."""
+    """One line on stderr, or {"error", "kind"} on stdout, where that can be written to."""
     if json:
-        print_json({"error": message, "kind": kind})
-    else:
-        print(f"slotlog: {message}", file=sys.stderr)
+        try:
+            print_json({"error": message, "kind": kind})
+            sys.stdout.flush()
+        except OSError:
+            _forget_stdout()
+        else:
+            return
+    print(f"slotlog: {message}", file=sys.stderr)
+
+
+def _forget_stdout() -> None:
+    """Let what is still buffered go nowhere when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def print_note(message: str) -> None:
@@ -166,7 +176,7 @@ def reports_errors(verb: Callable[P, R]) -> Callable[P, R]:
         except typer.Exit:  # a RuntimeError, and how a verb ends that has said why
             raise
         except BrokenPipeError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes there when the process ends
+            _forget_stdout()
             raise typer.Exit(0) from error
         except _EXPECTED as error:
             print_error(type(error).__name__, _text(error), json=bool(kwargs.get("json")))

@@ -263,3 +263,22 @@ def test_errors_of_the_system_are_plain(
         "slotlog: .: Is a directory\n",
         "slotlog: file/to: Not a directory\n",
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("version >&- 2>&- <&-", 0, ""),
+        ("digest --data data >&-", 0, ""),
+        ("produce - --data made <&-", 0, "0 events appended\n"),
+        ("digest --data data --json >/dev/full", 1, "slotlog: No space left on device: make room, "),
+    ],
+)
+def test_streams_that_take_nothing(words: str, code: int, said: str, whole: Path, tmp_path: Path) -> None:
+    """A stream that the caller has closed, or that is full, makes no traceback; a closed one's number is no file's."""
+    (tmp_path / "data").symlink_to(whole)
+    slotlog = Path(sys.executable).with_name("slotlog")
+    done = subprocess.run(["sh", "-c", f"{slotlog} {words}"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (code, True) == (done.returncode, (done.stdout + done.stderr).startswith(said))
+    assert "Traceback" not in done.stderr
