@@ -113,6 +113,13 @@ static inline PyObject *joined(PyObject *first, PyObject *second) /* two bytes o
     return whole;
 }
 
+/* Has so many bytes fetched into the processor's caches, without waiting for them. */
+static inline void fetch_bytes(const void *from, Py_ssize_t bytes)
+{
+    enum { LINE = 64 };
+    for (Py_ssize_t i = 0; i < bytes + LINE - 1; i += LINE) __builtin_prefetch((const char *)from + i);
+}
+
 static inline int is_bytes(PyObject *object) { return object != NULL && PyBytes_CheckExact(object); }
 static inline int is_dict(PyObject *object) { return object != NULL && PyDict_CheckExact(object); }
 static inline int is_subkeys(PyObject *object)
@@ -197,6 +204,9 @@ PyObject *new_packed(PyObject *memory);
 PyObject *get_packed(PyObject *packed, PyObject *element); /* a new reference, None: it does not exist; NULL without an error: not held */
 int put_packed(PyObject *packed, PyObject *element, PyObject *value);
 void discard_packed(PyObject *packed, PyObject *element); /* it does not exist */
+enum { AHEAD_MAX = 16 }; /* elements that are fetched together */
+/* Fetches some elements, of which nothing is told but how many values of eight bytes were found, and those; NULL: no values. */
+int fetch_packed(PyObject *packed, PyObject *const *elements, int count, uint64_t *values);
 void set_whole(PyObject *packed, int whole);
 int init_packed(void);
 

@@ -84,14 +84,19 @@ static Page *new_page(int depth, Py_ssize_t room)
     return page;
 }
 
+/* Of eight tags from one on, those that are equal to another one: a bit for each, and for few others. */
+static inline uint64_t equal_tags(const Page *page, int from, uint8_t tag)
+{
+    const uint64_t ones = 0x0101010101010101ULL;
+    uint64_t differences = parse(page->tags + from, 8) ^ ones * tag;
+    return (differences - ones) & ~differences & ones << 7;
+}
+
 /* Where an element is in a page; -1: it is not there. Eight tags are compared at a time. */
 static int find(const Page *page, uint8_t tag, const char *element, Py_ssize_t size)
 {
-    const uint64_t ones = 0x0101010101010101ULL;
     for (int from = 0; from < page->count; from += 8) {
-        uint64_t differences = parse(page->tags + from, 8) ^ ones * tag;
-        uint64_t equal = (differences - ones) & ~differences & ones << 7; /* a bit for each byte that is 0, and for few others */
-        for (; equal; equal &= equal - 1) {
+        for (uint64_t equal = equal_tags(page, from, tag); equal; equal &= equal - 1) {
             int at = from + 7 - __builtin_ctzll(equal) / 8;
             const unsigned char *entry = page->entries + page->places[at];
             if (at < page->count && entry[0] == size && !memcmp(entry + 2, element, size)) return at;
@@ -249,6 +254,35 @@ PyObject *get_packed(PyObject *table, PyObject *element)
     page->recent = 1;
     const unsigned char *entry = page->entries + page->places[at];
     return PyBytes_FromStringAndSize((const char *)entry + 2 + size, entry[1]);
+}
+
+int fetch_packed(PyObject *table, PyObject *const *elements, int count, uint64_t *values)
+{
+    const Packed *packed = (Packed *)table;
+    uint64_t hashes[AHEAD_MAX];
+    const Page *pages[AHEAD_MAX];
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        hashes[i] = hash_of(PyBytes_AS_STRING(elements[i]), PyBytes_GET_SIZE(elements[i]));
+        __builtin_prefetch(packed->pages + low_bits(hashes[i], packed->depth));
+    }
+    for (int i = 0; i < count; i++)
+        if ((pages[i] = packed->pages[low_bits(hashes[i], packed->depth)]) != NULL) fetch_bytes(pages[i], sizeof(Page));
+    for (int i = 0; i < count; i++) {
+        const Page *page = pages[i];
+        for (int from = 0; page != NULL && from < page->count; from += 8)
+            for (uint64_t equal = equal_tags(page, from, tag_of(hashes[i])); equal; equal &= equal - 1) {
+                const unsigned char *entry = page->entries + page->places[from + 7 - __builtin_ctzll(equal) / 8];
+                fetch_bytes(entry, 2 + PyBytes_GET_SIZE(elements[i]) + 8);
+            }
+    }
+    for (int i = 0; values != NULL && i < count; i++) {
+        Py_ssize_t size = PyBytes_GET_SIZE(elements[i]);
+        int at = pages[i] == NULL ? -1 : find(pages[i], tag_of(hashes[i]), PyBytes_AS_STRING(elements[i]), size);
+        const unsigned char *entry = at < 0 ? NULL : pages[i]->entries + pages[i]->places[at];
+        if (entry != NULL && entry[1] == 8) values[found++] = parse(entry + 2 + size, 8);
+    }
+    return found;
 }
 
 void discard_packed(PyObject *table, PyObject *element)

@@ -340,6 +340,7 @@ PyObject *read_elements(Reader *reader, int kind, PyObject *commands, Py_ssize_t
     Py_ssize_t found = 0;
     while (is_bytes(name) && found < RUN_MAX && from + found < PyList_GET_SIZE(commands) && reader->size < RUN_BYTES) {
         Py_ssize_t size = reader->size, hits = reader->hits;
+        if (found % AHEAD_MAX == 1) look_ahead(reader, kind, commands, from + found); /* not where the first is Python's */
         int done = answer(reader, kind, PyList_GET_ITEM(commands, from + found), name);
         if (done != DONE) { /* also where the store has failed: Python asks it again, and has the words for it */
             PyErr_Clear();

@@ -54,6 +54,9 @@ PyObject *key_of(Reader *reader, PyObject *name);
 
 PyObject *read_elements(Reader *reader, int kind, PyObject *commands, Py_ssize_t from, PyObject *parts);
 
+/* ahead.c */
+void look_ahead(Reader *reader, int kind, PyObject *commands, Py_ssize_t from);
+
 /* listings.c */
 int answer_whole(Reader *reader, int kind, PyObject *command, PyObject *key);
 PyObject *pack_listing(PyObject *module, PyObject *const *given, Py_ssize_t count);

@@ -294,6 +294,42 @@ def test_a_run_ends_where_it_is_unusual(sender: Sender) -> None:
     assert (0, 0, 0) == run(99, commands, 0, 0, False, [])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_long_runs_in_a_large_collection(sender: Sender, seed: int) -> None:
+    """Commands of a run are looked ahead for: each has the reply that Python has, also as elements come and go."""
+    chance = random.Random(seed)
+    size = 5000
+    for first in range(0, size, 500):
+        some = range(first, first + 500)
+        sender("ZADD", "large", *(word for n in some for word in (str(n), f"m{n}")))
+        sender("HSET", "fields", *(word for n in some for word in (f"m{n}", f"v{n}")))
+    answered = 0
+    for _ in range(20):
+        for n in chance.choices(range(size), k=20):
+            gone = chance.random() < 0.5
+            sender(*(("ZREM", "large", f"m{n}") if gone else ("ZADD", "large", str(chance.randrange(size)), f"m{n}")))
+            sender(*(("HDEL", "fields", f"m{n}") if gone else ("HSET", "fields", f"m{n}", "x" * chance.randrange(200))))
+        name, key, others = chance.choice([("ZRANK", "large", ["z", "never"]), ("HGET", "fields", ["h", "never"])])
+        commands = [[name, key, f"m{chance.randrange(size + 50)}"] for _ in range(chance.randrange(1, 70))]
+        for n in range(len(commands)):
+            if chance.random() < 0.02:
+                commands[n] = chance.choice([[name, chance.choice(others), "m1"], [name, key], [name]])
+        run, at = [[word.encode() for word in command] for command in commands], 0
+        read = reader_of(sender.machine)
+        while at < len(run):
+            parts: list[bytes] = []
+            end, _, _ = read(READS[name.encode()], run, at, 0, False, parts)
+            spec = SPECS[name.encode()]
+            assert b"".join(parts) == b"".join(
+                encode2(sender.machine.evaluate(spec, command[1:], 0, 0)) for command in run[at:end]
+            )
+            if len(run[end : end + 1]) and len(run[end]) == 3:
+                sender.machine.evaluate(spec, run[end][1:], 0, 0)  # what is in no memory is read
+            answered += end - at
+            at = end + 1
+    assert answered > 200
+
+
 def test_reads_of_several_partitions(sender: Sender) -> None:
     """Each command is answered by the partition of its key, up to one that is not served or left in the middle."""
     other = Sender()
