@@ -101,6 +101,8 @@ def debug(client: DebuggingClient, args: list[bytes]) -> Reply:
         raise CommandError(_NOT_ALLOWED)
     name, rest = args[0].upper(), args[1:]
     words, handler = _SUBCOMMANDS.get(name, (-1, _help))
+    if name == b"RELOAD" and any(word.upper() not in _RELOAD_OPTIONS for word in rest):
+        raise CommandError("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
     if len(rest) != words:
         shown = args[0].decode(errors="surrogateescape")
         raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown}'. Try DEBUG HELP.")
@@ -166,6 +168,8 @@ async def _object(client: DebuggingClient, args: list[bytes]) -> Reply:
 _ENCODING: Final = SPECS[b"OBJECT|ENCODING"]
 _DUMP: Final = SPECS[b"DUMP"]
 _DUMP_FRAME_BYTES: Final = 11  # the type before the value, version and checksum behind it
+_RELOAD_OPTIONS: Final = (b"MERGE", b"NOFLUSH", b"NOSAVE")
+"""Redis' own. They are about its file, so a reload with one of them is refused as one argument too many."""
 _RELOAD_MS_MAX: Final = 600_000
 _EXISTS: Final = SPECS[b"EXISTS"]
 

@@ -52,6 +52,7 @@ def test_refused_unless_enabled(tmp_path_factory: pytest.TempPathFactory) -> Non
 def test_refusals_are_the_oracles(client: Connection, oracle: Connection) -> None:
     """What there is no such thing as, or with the wrong number of arguments, has the oracle's text."""
     commands = ["DEBUG", "DEBUG nosuch", "DEBUG SLEEP", "DEBUG sleep 0 0", "DEBUG JMAP", "DEBUG DIGEST x"]
+    commands += ["DEBUG RELOAD FOO", "DEBUG RELOAD nosave FOO", "DEBUG RELOAD FOO BAR"]
 
     assert replies(oracle, commands, "2") == replies(client, commands, "2")
 
