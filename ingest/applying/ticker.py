@@ -64,8 +64,11 @@ class Ticker:
                 logger.exception("tick_failed", partition=partition)
 
     async def _tick(self, partition: int, owned: OwnedPartition, may_expire: Callable[[], bool]) -> None:
-        """What stands in the log and is not applied will move the clock by itself."""
-        end = await self._log.end_offset(partition)
+        """What stands in the log and is not applied will move the clock by itself.
+
+        Also what an open transaction holds up, such as the last TICK: another one behind it would wait with it.
+        """
+        end = await self._log.high_watermark(partition)
         position = owned.committed
         if position is None or position.next_offset < end or owned.condition is not Condition.RUNNING:
             return

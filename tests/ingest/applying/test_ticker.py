@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -62,6 +63,27 @@ async def test_no_tick_while_records_wait_to_be_applied(tmp_path: Path, monkeypa
         monkeypatch.undo()
 
         assert [b"SET"] == await one.names()
+
+
+async def test_no_tick_behind_one_that_an_open_transaction_holds_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that can be read is applied, and there is more: the TICK of a second ago, which will move the clock."""
+    async with running(tmp_path) as one:
+        await one.apply("SET a 1 PX 5")
+
+        async def readable(_partition: int) -> int:
+            return 1
+
+        monkeypatch.setattr(one.log, "end_offset", readable)
+        written = AsyncMock(return_value=2)
+        monkeypatch.setattr(one.log, "high_watermark", written)
+        await one.cleaner._ticker.look(now_ms() + 100)
+        monkeypatch.undo()
+        silent = await one.names()
+        await one.cleaner._ticker.look(now_ms() + 200)
+
+        assert ([b"SET"], [b"SET", b"TICK"]) == (silent, await one.names())
 
 
 async def test_what_was_looked_through_is_not_looked_through_again(tmp_path: Path) -> None:
