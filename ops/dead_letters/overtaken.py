@@ -91,7 +91,7 @@ async def look_behind(log: Log, candidates: Sequence[Resendable], dead: Collecti
 
 async def _look(log: Log, partition: int, candidates: list[Resendable], dead: Collection[Place]) -> None:
     start = max(min(candidate.from_offset for candidate in candidates), await log.begin_offset(partition))
-    end = await log.end_offset(partition)
+    end = await log.high_watermark(partition)  # what an open transaction holds up counts: it is waited for
     by_key: dict[Key, list[Resendable]] = {}
     for candidate in candidates:
         for key in candidate.keys:
