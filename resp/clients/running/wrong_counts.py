@@ -13,12 +13,27 @@ from engine.errors import CommandError
 if TYPE_CHECKING:
     from resp.catalog.plans import Plan
 
-_NO_STATE: Any = object()
 _NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]{1,9})")
 """As atoi, with which Redis looks for keys: the command itself refuses `2x` when it has come to their node."""
 
 _STREAM_OPTIONS: Final = {b"BLOCK": 2, b"COUNT": 2, b"GROUP": 3, b"NOACK": 1}
 """How many words each one in front of STREAMS has."""
+
+
+class _StateAskedError(Exception):
+    """A command has read its arguments, found them right, and asked for the state."""
+
+
+class _NoState:
+    """Stands for the transaction where a command is run for what it says of its arguments alone."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise _StateAskedError(name)
+
+
+_NO_STATE: Final[Any] = _NoState()
 
 
 def own_error(plan: Plan, args: list[bytes]) -> CommandError | None:
@@ -44,7 +59,7 @@ def own_error(plan: Plan, args: list[bytes]) -> CommandError | None:
             spec.handler(_NO_STATE, args)
     except CommandError as error:
         return error
-    except AttributeError:  # it wanted the state: its arguments were right
+    except _StateAskedError:
         return None
     return None
 
