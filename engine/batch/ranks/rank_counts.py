@@ -27,6 +27,7 @@ from math import isqrt
 from typing import Final
 
 from engine.batch.ranks import rank_scores
+from engine.batch.ranks.even_parts import Part, even_parts, even_size
 from engine.batch.ranks.rank_records import RankCounts, Stretches
 from engine.batch.ranks.rank_scores import Walk, moved
 from engine.errors import CorruptionError
@@ -63,8 +64,6 @@ END: Final = b"\xff\xff"
 
 BLOCK: Final = b"\x01"
 GROUP: Final = b"\x02"
-
-_Part = tuple[bytes, int]
 
 _parse = U64.unpack
 
@@ -120,8 +119,8 @@ def find(ranks: RankCounts, rank: int, walk: Walk) -> tuple[bytes, int]:
 
 def build(ranks: RankCounts, score_keys: Iterable[bytes], size: int) -> None:
     """Write the counts of a set that has none yet; `score_keys` are all its `size` score keys in order."""
-    blocks = _parts(((after(score_key), 1) for score_key in score_keys), size, BLOCK_MAX, END)
-    groups = _parts(blocks, size, _count_max(GROUP, size), END)
+    blocks = even_parts(((after(score_key), 1) for score_key in score_keys), size, BLOCK_MAX, END)
+    groups = even_parts(blocks, size, _count_max(GROUP, size), END)
     for level, parts in ((BLOCK, blocks), (GROUP, groups)):
         for end, count in parts:
             ranks.put(level + end, pack_u64(count))
@@ -169,7 +168,7 @@ def _tidy(
         blocks, at = _find_block(ranks, groups, end)
         if blocks.counts[at] > BLOCK_MAX:
             start = _start(groups, bisect_left(groups.ends, end), blocks, at)
-            _split_block(ranks, blocks, at, list(walk(start, end, count=blocks.counts[at])))
+            _split_block(ranks, blocks, at, start, walk)
     for end in old_groups:
         at = bisect_left(groups.ends, end)
         if groups.counts[at] > group_max:
@@ -321,40 +320,31 @@ def _add(
     return uneven
 
 
-def _parts(children: Iterable[_Part], total: int, count_max: int, end: bytes) -> list[_Part]:
-    """The ends and counts of even parts of `children` (ends and counts, ascending, `total` in all).
+def _split_block(ranks: RankCounts, blocks: Stretches, at: int, start: bytes, walk: Walk) -> None:
+    """Split a block, which begins at `start`, evenly.
 
-    They have more than half of `count_max`, the last one perhaps aside, and the last one ends at `end`.
+    Where its scores are in memory, only the score keys are read behind which it is split: 15 us instead of 90.
     """
-    wanted = -(-total // max(total // max(count_max // 2, 1), 1))
-    parts: list[_Part] = []
-    count = 0
-    for child_end, child_count in children:
-        count += child_count
-        if count >= wanted:
-            parts.append((child_end, count))
-            count = 0
-    if count:
-        parts.append((end, count))
+    end, count, scores = blocks.ends[at], blocks.counts[at], blocks.scores[at]
+    if scores is None:
+        score_keys = list(walk(start, end, count=count))
+        if len(score_keys) != count:
+            raise CorruptionError("a sorted set has other score records than its rank counts say")
+        scores = rank_scores.parsed(score_keys)
+        parts = even_parts(((after(each), 1) for each in score_keys), count, BLOCK_MAX, end)
     else:
-        parts[-1] = end, parts[-1][1]
-    return parts
-
-
-def _split_block(ranks: RankCounts, blocks: Stretches, at: int, score_keys: list[bytes]) -> None:
-    """Split a block, which has these score keys, evenly."""
-    end, count = blocks.ends[at], blocks.counts[at]
-    if len(score_keys) != count:
-        raise CorruptionError("a sorted set has other score records than its rank counts say")
-    parts = _parts(((after(each), 1) for each in score_keys), count, BLOCK_MAX, end)
+        size, known = even_size(count, BLOCK_MAX), rank_scores.scores_of(ranks, blocks, at, start, walk)
+        last = range(size - 1, count - 1, size)
+        parts = [(after(rank_scores.score_key_at(known, start, end, each, walk)), size) for each in last]
+        parts.append((end, count - size * len(parts)))
     _replace(ranks, BLOCK, blocks, at, parts)
-    rank_scores.hold(ranks, blocks, at, at + len(parts), score_keys)
+    rank_scores.hold(ranks, blocks, at, at + len(parts), scores)
 
 
 def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) -> None:
     """Split a group between blocks."""
     end, count, blocks = groups.ends[at], groups.counts[at], _blocks(ranks, groups, at)
-    parts = _parts(zip(blocks.ends, blocks.counts, strict=True), count, group_max, end)
+    parts = even_parts(zip(blocks.ends, blocks.counts, strict=True), count, group_max, end)
     start = 0
     for part_end, _ in parts:
         stop = bisect_right(blocks.ends, part_end)
@@ -363,7 +353,7 @@ def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) 
     _replace(ranks, GROUP, groups, at, parts)
 
 
-def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, parts: list[_Part]) -> None:
+def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, parts: list[Part]) -> None:
     """Put the parts of a stretch in its place."""
     rank_scores.forget(ranks, stretches, at)
     stretches.cut_anew()

@@ -16,6 +16,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from operator import itemgetter
 from struct import unpack
 from typing import Final, Protocol
@@ -63,16 +64,16 @@ def read(ranks: RankCounts, blocks: Stretches, first: int, end: int, start: byte
         CorruptionError: they have others in the store.
     """
     ends, total = blocks.ends[first:end], sum(blocks.counts[first:end])
-    scores = _parsed(walk(start, ends[-1], count=total))
+    scores = parsed(walk(start, ends[-1], count=total))
     if len(scores) != total * SCORE_BYTES:
         raise CorruptionError("a sorted set has other score records than its rank counts say")
     _hold(ranks, blocks, range(first, first + len(ends)), scores)
 
 
-def hold(ranks: RankCounts, blocks: Stretches, first: int, end: int, score_keys: Sequence[bytes]) -> None:
-    """Hold the scores of new blocks, of these score keys: where there is room, as nobody has asked for them yet."""
+def hold(ranks: RankCounts, blocks: Stretches, first: int, end: int, scores: bytes) -> None:
+    """Hold the scores of new blocks: where there is room, as nobody has asked for them yet."""
     if ranks.holders.scored + end - first <= ranks.holders.scored_max:
-        _hold(ranks, blocks, range(first, end), _parsed(score_keys))
+        _hold(ranks, blocks, range(first, end), scores)
 
 
 def place(scores: Sequence[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
@@ -91,6 +92,19 @@ def start_of(scores: Sequence[int], start: bytes, number: int) -> tuple[bytes, i
     """Where a walk to the member with this number in its block begins, and how many members it passes."""
     score = scores[number]
     return max(start, pack_u64(score)), number - bisect_left(scores, score)
+
+
+def score_key_at(scores: Sequence[int], start: bytes, end: bytes, number: int, walk: Walk) -> bytes:
+    """The score key with this number in the block from `start` to `end`.
+
+    Raises:
+        CorruptionError: it has other score records in the store.
+    """
+    begin, passed = start_of(scores, start, number)
+    score_key = next(islice(walk(begin, end), passed, None), b"")
+    if score_key[:SCORE_BYTES] != pack_u64(scores[number]):
+        raise CorruptionError("a sorted set has other score records than its rank counts say")
+    return score_key
 
 
 def moved(held: bytes, score_key: bytes, change: int) -> bytes:
@@ -134,6 +148,7 @@ def _hold(ranks: RankCounts, blocks: Stretches, numbers: Iterable[int], scores: 
         begin = end
 
 
-def _parsed(score_keys: Iterable[bytes]) -> bytes:
+def parsed(score_keys: Iterable[bytes]) -> bytes:
+    """The scores of these score keys, as they are held."""
     packed = b"".join(map(_packed_score, score_keys))
     return array("Q", unpack(f">{len(packed) // SCORE_BYTES}Q", packed)).tobytes()
