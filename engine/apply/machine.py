@@ -12,8 +12,10 @@ record alone: not of the batch it came in, not of any clock.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Sequence
+from operator import itemgetter
 from typing import Final
 
 from engine import errors
@@ -123,7 +125,7 @@ class Machine(Readable):
         applied.first_time_ms = records[0][1] if records else 0
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
         records = retimed(records, self.position.retimes)
-        offset, name, taken = from_offset - 1, b"", 0
+        offset, name = from_offset - 1, b""
         simple: list[bytes] = []  # the names of what ran here: counted at the end, together
         executor.waiting, waits, ran = waiting, bool(waiting), simple.append
         turned_ms: int | None = None  # the time of the record before, where that has left the clock as it found it
@@ -131,41 +133,41 @@ class Machine(Readable):
         run = None if skips or self.hot_path is None else self.hot_path.others(records, applied, waiting)
         try:
             for offset, time_ms, name, args, db, event_id, session in records if run is None else run:
-                taken += 1
                 if skips and offset in skips:
                     applied.skipped += 1
-                elif time_ms == turned_ms or 0 <= time_ms <= TIME_MS_MAX:
-                    # `begin`, without the call. Of the records of one millisecond the first alone looks at the clock,
-                    # and `written_bytes` is for what is not simple: 2 % of the instructions of an event.
-                    tx.offset, tx.draws = offset, 0
-                    if time_ms != turned_ms:
-                        if time_ms > executor.clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
-                            executor.clock_ms = time_ms
-                        tx.now_ms = executor.clock_ms
-                        if run is None:  # else others have run between
-                            turned_ms = time_ms
-                    try:
-                        handler, least, most = executor.simple.get(name, NOT_SIMPLE)
-                        if least <= len(args) <= most and not db and event_id is None and session is None:
-                            if tx.db:
-                                tx.select(0)
-                            ran(name)
-                            reply = handler(tx, args)
-                        else:
-                            tx.written_bytes, turned_ms = 0, None
-                            if session is None:
-                                reply = executor.apply(offset, name, args, db, event_id, applied)
-                            else:
-                                reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
-                    except CommandError as error:
-                        reply = applied.reject(offset, name, error)
-                    except EventError as error:
-                        applied.dead_letters.append((offset, error.reason))
+                    continue
+                if time_ms != turned_ms:  # of the records of one millisecond the first alone looks at the clock
+                    if not 0 <= time_ms <= TIME_MS_MAX:
+                        applied.dead_letters.append((offset, f"time {time_ms} is outside 0 … {TIME_MS_MAX} ms"))
                         continue
-                    if waits and offset in waiting:
-                        applied.outcomes[offset] = reply
-                else:
-                    applied.dead_letters.append((offset, f"time {time_ms} is outside 0 … {TIME_MS_MAX} ms"))
+                    if time_ms > executor.clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
+                        executor.clock_ms = time_ms
+                    tx.now_ms = executor.clock_ms
+                    if run is None:  # else others have run between
+                        turned_ms = time_ms
+                tx.offset, tx.draws = offset, 0  # with `now_ms` it is `begin`, without the call
+                try:
+                    handler, least, most = executor.simple.get(name, NOT_SIMPLE)
+                    if least <= len(args) <= most and not db and event_id is None and session is None:
+                        if tx.db:
+                            tx.select(0)
+                        ran(name)
+                        reply = handler(tx, args)
+                    else:
+                        tx.written_bytes = 0  # which is for what is not simple
+                        if session is None:
+                            reply = executor.apply(offset, name, args, db, event_id, applied)
+                        else:
+                            reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
+                        if executor.clock_ms != tx.now_ms:  # it was set back
+                            turned_ms = None
+                except CommandError as error:
+                    reply = applied.reject(offset, name, error)
+                except EventError as error:
+                    applied.dead_letters.append((offset, error.reason))
+                    continue
+                if waits and offset in waiting:
+                    applied.outcomes[offset] = reply
                 if tx.value_bytes > OVERLAY_BYTES_MAX:
                     break
         except Exception as error:
@@ -178,11 +180,10 @@ class Machine(Readable):
         finally:
             executor.scripts.applied = None
         if run is not None:
-            natively, offset = run.end(offset)
-            taken += natively
+            _, offset = run.end(offset)
         for name, times in Counter(simple).items():
             applied.commands[name] += times
-        applied.records = taken
+        applied.records = taken = bisect_right(records, offset, key=itemgetter(0))
         self._next_offset = applied.next_offset = max(offset + 1, to_offset if taken == len(records) else 0)
         return applied
 
