@@ -32,6 +32,8 @@ from slotlog.shared.limits import SESSION_BYTES
 _DRAWS_OF_A_STEP: Final = 1 << 32
 
 
+_spec_of: Final = SPECS.get  # a method of an imported name is looked up anew for each call
+
 _SIMPLE: Final = {
     name: (spec.handler, spec.arguments_min, spec.arguments_max)
     for name, spec in SPECS.items()
@@ -96,14 +98,19 @@ class Executor:
             EventError: it can never be applied.
             Exception: a bug of ours, or the store's own.
         """
-        spec = SPECS.get(name)
+        spec = _spec_of(name)
         if spec is None:
-            return self._apply_unusual(offset, name, args, db, event_id, applied)
-        if not spec.arguments_min <= len(args) <= spec.arguments_max:
-            spec.check_arity(args)
+            if name != b"EXEC" and (upper := name.upper()) != b"EXEC":  # a name in another case, or nothing
+                if not name:
+                    raise EventError(args[0].decode(errors="backslashreplace"))
+                return self.apply(offset, find(upper).name, args, db, event_id, applied)
+            steps = self.placement.check_transaction(args, db)
+        else:
+            if not spec.arguments_min <= len(args) <= spec.arguments_max:
+                spec.check_arity(args)
+            if spec.guarded or db or self._clustered:
+                self.placement.check_event(spec, args, db, self._tx.session)
         tx = self._tx
-        if spec.guarded or db or self._clustered:
-            self.placement.check_event(spec, args, db, tx.session)
         if db != tx.db:
             tx.select(db)
         if event_id is not None and self._dedup.new_at != offset:
@@ -111,14 +118,24 @@ class Executor:
             if first is not None:
                 applied.duplicates += 1
                 return first[0]
-        applied.commands[name] += 1
-        try:
-            reply = spec.handler(tx, args) if self.is_plain else self._run_watched(spec, args, offset, applied)
-        except CommandError as error:
-            reply = applied.reject(offset, spec.name, error)
-        except ClockSetBackError as wanted:
-            set_back(tx, self._store, self._dedup, wanted.to_ms)
-            self.clock_ms, reply = wanted.to_ms, OK
+        if spec is None:
+            reply: Reply = NIL_ARRAY
+            if tx.session is None or end_watches(tx, tx.session):
+                reply = []
+                self._run_steps(steps, reply, offset, applied, event_id is not None or offset in self.waiting)
+        else:
+            applied.ran.append(name)
+            try:
+                if self.is_plain:
+                    handler = spec.handler
+                    reply = handler(tx, args)
+                else:
+                    reply = self._run_watched(spec, args, offset, applied)
+            except CommandError as error:
+                reply = applied.reject(offset, spec.name, error)
+            except ClockSetBackError as wanted:
+                set_back(tx, self._store, self._dedup, wanted.to_ms)
+                self.clock_ms, reply = wanted.to_ms, OK
         if event_id is not None:
             self._dedup.remember(event_id, self.clock_ms, offset, reply)
         return reply
@@ -194,55 +211,37 @@ class Executor:
                         which = names.index(name) if name in names else -1
                         witness.modified.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))
 
-    def _apply_unusual(
-        self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
-    ) -> Reply:
-        """A transaction, a name in another case, or nothing that can be applied."""
-        if name != b"EXEC" and (upper := name.upper()) != b"EXEC":
-            if not name:
-                raise EventError(args[0].decode(errors="backslashreplace"))
-            return self.apply(offset, find(upper).name, args, db, event_id, applied)
-        steps = self.placement.check_transaction(args, db)
-        tx = self._tx
-        if db != tx.db:
-            tx.select(db)
-        first = None if event_id is None else self._dedup.outcome(event_id, self.clock_ms)
-        if first is not None:
-            applied.duplicates += 1
-            return first[0]
-        reply: Reply = NIL_ARRAY
-        if tx.session is None or end_watches(tx, tx.session):
-            reply = []
-            self._run_steps(steps, reply, offset, applied, event_id is not None or offset in self.waiting)
-        if event_id is not None:
-            self._dedup.remember(event_id, self.clock_ms, offset, reply)
-        return reply
-
     def _run_steps(self, steps: list[Step], kept: list[Reply], offset: int, applied: Applied, wanted: bool) -> None:
         """Run the commands of a transaction behind those that have run, all of them writes, and add to their replies.
 
         In one loop, with the sums of `TransactionReplies` in it: a call for each command is dearer.
         """
-        tx, commands, start = self._tx, applied.commands, len(kept)
-        of_all = of_writes = sum(map(reply_bytes, kept)) if start else 0
-        for number, (spec, step) in enumerate(steps[start:] if start else steps, start):
+        tx, ran, draws = self._tx, applied.ran.append, 0
+        of_all = of_reads = 0
+        if kept:
+            steps, draws, of_all = steps[len(kept) :], len(kept) * _DRAWS_OF_A_STEP, sum(map(reply_bytes, kept))
+        for spec, step in steps:
+            tx.draws = draws
+            draws += _DRAWS_OF_A_STEP
             write = spec.write
             if not (write or wanted):  # a read that nobody waits for would cost its reply's memory for nothing
                 continue
-            tx.draws = number * _DRAWS_OF_A_STEP
-            commands[spec.name] += 1
+            ran(spec.name)
             try:
                 if tx.written_bytes > EXEC_VALUE_BYTES_MAX:
                     raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
-                if of_all > REPLY_BYTES_MAX and (not write or of_writes > REPLY_BYTES_MAX):
+                if of_all > REPLY_BYTES_MAX and (not write or of_all - of_reads > REPLY_BYTES_MAX):
                     raise CommandError(REPLY_TOO_LARGE)  # noqa: TRY301 - as above
-                reply = spec.handler(tx, step) if self.is_plain else self._run_watched(spec, step, offset, applied)
+                if self.is_plain:
+                    handler = spec.handler  # called as an attribute it is not specialized
+                    reply = handler(tx, step)
+                else:
+                    reply = self._run_watched(spec, step, offset, applied)
             except CommandError as error:
                 reply = applied.reject(offset, spec.name, error)
-            size = REPLY_ELEMENT_BYTES if reply.__class__ is int else reply_bytes(reply)
-            of_all += size
-            if write:
-                of_writes += size
+            of_all += REPLY_ELEMENT_BYTES if reply.__class__ is int else reply_bytes(reply)
+            if not write:
+                of_reads += reply_bytes(reply)
             kept.append(reply)
 
     def finish_transaction(self, offset: int, args: list[list[bytes]], kept: list[Reply], applied: Applied) -> None:

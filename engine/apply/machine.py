@@ -126,8 +126,7 @@ class Machine(Readable):
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
         records = retimed(records, self.position.retimes)
         offset, name = from_offset - 1, b""
-        simple: list[bytes] = []  # the names of what ran here: counted at the end, together
-        executor.waiting, waits, ran = waiting, bool(waiting), simple.append
+        executor.waiting, waits, ran = waiting, bool(waiting), applied.ran.append
         turned_ms: int | None = None  # the time of the record before, where that has left the clock as it found it
         executor.scripts.applied, executor.scripts.waiting = applied, waiting
         run = None if skips or self.hot_path is None else self.hot_path.others(records, applied, waiting)
@@ -181,8 +180,9 @@ class Machine(Readable):
             executor.scripts.applied = None
         if run is not None:
             _, offset = run.end(offset)
-        for name, times in Counter(simple).items():
+        for name, times in Counter(applied.ran).items():
             applied.commands[name] += times
+        applied.ran.clear()
         applied.records = taken = bisect_right(records, offset, key=itemgetter(0))
         self._next_offset = applied.next_offset = max(offset + 1, to_offset if taken == len(records) else 0)
         return applied

@@ -246,7 +246,7 @@ class ScriptRunner:
         applied = self.applied
         if applied is None:
             return spec.handler(self._tx, args)
-        applied.commands[spec.name] += 1
+        applied.ran.append(spec.name)
         try:
             if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
                 raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other

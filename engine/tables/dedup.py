@@ -81,18 +81,20 @@ class Deduplicator:
 
         Hot path of what is new: both places are looked at without a call or an object for it.
         """
-        bucket = now_ms // DEDUP_WINDOW_MS
-        if bucket != self._bucket:
-            self._turn_to(bucket)
+        if not self._begin_ms <= now_ms < self._end_ms:
+            self._turn_to(now_ms)
+        get, found = self.get, None  # called as an attribute it is not specialized
         key = self._current + event_id
-        record = self.new.get(key) or self.get(key)
-        found = None if record is None else self.judge(record, now_ms)
-        if found is None and bucket:
+        record = self.new.get(key) or get(key)
+        if record is not None:
+            found = self.judge(record, now_ms)
+        if found is None:
             key = self._before + event_id
-            record = self.new.get(key) or self.get(key)
-            found = None if record is None else self.judge(record, now_ms)
+            record = self.new.get(key) or get(key)
+            if record is not None:
+                found = self.judge(record, now_ms)
         if found is None and self.set_backs:
-            found = self._found(event_id, (bucket + 1,), now_ms)
+            found = self._found(event_id, (now_ms // DEDUP_WINDOW_MS + 1,), now_ms)
             for from_ms, to_ms in reversed(self.set_backs):  # back through them: `now_ms` as the clock before would say
                 if found is not None or now_ms - to_ms >= DEDUP_WINDOW_MS:
                     break
@@ -101,9 +103,10 @@ class Deduplicator:
                 found = self._found(event_id, (bucket, bucket - 1), now_ms)
         return found
 
-    def _turn_to(self, bucket: int) -> None:
+    def _turn_to(self, now_ms: int) -> None:
         """Note what the keys of this bucket and of the one before begin with: they stay the same for a day."""
-        self._bucket = bucket
+        bucket = now_ms // DEDUP_WINDOW_MS
+        self._begin_ms, self._end_ms = bucket * DEDUP_WINDOW_MS, (bucket + 1) * DEDUP_WINDOW_MS
         self._current, self._before = U32.pack(bucket), U32.pack(max(0, bucket - 1))
 
     def _found(self, event_id: bytes, buckets: tuple[int, ...], now_ms: int) -> tuple[Reply] | None:
@@ -132,9 +135,10 @@ class Deduplicator:
         """
         packed = pack(reply)
         kept = len(packed) <= DEDUP_REPLY_BYTES_MAX
-        bucket = now_ms // DEDUP_WINDOW_MS
-        if bucket != self._bucket:  # the part in C may have looked for it, or the clock was set back
-            self._turn_to(bucket)
+        if (
+            not self._begin_ms <= now_ms < self._end_ms
+        ):  # the part in C may have looked for it, or the clock was set back
+            self._turn_to(now_ms)
         key = self._current + event_id
         if key in self.new:
             raise InvariantError(f"the id of the event at offset {offset} was applied in this batch already")
