@@ -79,14 +79,20 @@ class Transaction(Lookup):
 
     def create(self, name: bytes, type_code: int) -> Key:
         """A new, empty collection of `type_code` in the place of whatever `name` held; it never expires."""
-        key = self._touch(name)
+        key = self._keys.get(name) or self._load(name)  # `_touch` without the call
+        if not key.touched:
+            key.touched = True
+            self._touched.append(key)
         if key.type != NONE:
             self._bury(key)
         key.type = type_code
-        key.version = self._next_version()
+        version = self.now_ms * 1000 << _COUNTER_BITS  # from the log's time, never twice (engine/FORMAT.md)
+        if version <= self.last_version:
+            version = self.last_version + 1
+        key.version = self.last_version = version
         key.size = 0
         key.head = key.tail = LIST_START
-        self._families.bind(key, fresh=True)
+        self._families.bind(key, True)
         key.changed = True
         self._count(key)
         return key
@@ -233,11 +239,6 @@ class Transaction(Lookup):
         return self._overlay.image(), others, self.watches.image(), self.scripts.image(), self.libraries.image()
 
     # ------------------------------------------------------------------ inside
-
-    def _next_version(self) -> int:
-        """The version of a new collection: from the log's time, never twice (engine/FORMAT.md, "Type codes")."""
-        self.last_version = max(self.last_version + 1, self.now_ms * 1000 << _COUNTER_BITS)
-        return self.last_version
 
     def _bury(self, key: Key) -> None:
         """Take away what `key` holds; a collection leaves its elements and a graveyard entry behind."""

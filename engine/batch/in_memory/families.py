@@ -58,7 +58,7 @@ class Families:
         key.type, key.expire_ms, key.version, key.size, key.head, key.tail, key.value, ranked, times, stream = found
         key.indexed_expire_ms = key.expire_ms
         if key.version:
-            self.bind(key, fresh=False)
+            self.bind(key, False)
             if ranked:
                 self.bind_ranks(key, fresh=False)
             elif times is not None:
@@ -69,10 +69,11 @@ class Families:
             if times is None and key.size > DICT_SUBKEYS_MAX and self._packed is not None and key.type in KEPT_TYPES:
                 key.data.packed = self._packed.table()
 
-    def bind(self, key: Key, *, fresh: bool) -> None:
+    def bind(self, key: Key, fresh: bool) -> None:
         """Bind the subkeys that every key of a type with subkeys has; `fresh`: nothing is stored under its version."""
-        prefix = self._prefix(_DATA, key.metadata_key, key.version)
-        column_family, get, scan = self._data  # neither `*` nor a keyword: a new collection would take 0.1 us more
+        prefix_of = self._prefix  # called as an attribute it is not specialized; nor is a call with `*` or a keyword
+        prefix = prefix_of(_DATA, key.metadata_key, key.version)
+        column_family, get, scan = self._data
         key.data = Subkeys(column_family, get, scan, prefix, fresh)
         if key.type == ZSET:
             prefix = self._prefix(_SCORES, key.metadata_key, key.version)

@@ -114,7 +114,8 @@ class Overlay:
         """The key `name` of a stored database, from the store. It is not in `databases` yet."""
         metadata_key = self._layout.metadata_key(db, slot(name), name)
         key, size = Key(db, name, metadata_key), len(name)
-        stored = None if db in self._flushed else self._get_metadata(metadata_key)
+        get = self._get_metadata  # called as an attribute it is not specialized
+        stored = None if db in self._flushed else get(metadata_key)
         if stored is not None:
             self.families.load(key, stored)
             size += len(key.value)

@@ -60,9 +60,9 @@ class IndexedFamilies(UncountedFamilies):
                 raise CorruptionError(f"the index does not say how many members {key.name[:64]!r} has")
             key.size = parse_u64(count)
 
-    def bind(self, key: Key, *, fresh: bool) -> None:
+    def bind(self, key: Key, fresh: bool) -> None:
         """Bind as `UncountedFamilies` does, and members where they are."""
-        super().bind(key, fresh=fresh)
+        super().bind(key, fresh)
         if key.type == ZSET:
             prefix = self._members_prefix(key.metadata_key, key.version)
             key.data = Subkeys(*self._members, prefix, fresh=fresh)

@@ -53,9 +53,9 @@ class UncountedFamilies(Families):
 
     __slots__ = ()
 
-    def bind(self, key: Key, *, fresh: bool) -> None:
+    def bind(self, key: Key, fresh: bool) -> None:
         """Bind as `Families` does, and blindly what has no count."""
-        super().bind(key, fresh=fresh)
+        super().bind(key, fresh)
         if key.type in TYPES:
             data = BlindSubkeys(*self._data, key.data.prefix, fresh=fresh)
             data.named = not fresh
