@@ -15,14 +15,15 @@ from engine.apply.machine import Applied, Machine, Record
 from engine.layouts.neokv import NeoKV
 from engine.layouts.records import column_families, counter_families, metadata_families, order_families
 from engine.proof.digest import Digest, digest
-from engine.store.rocks import RocksStore
+from engine.store.gathering import GatheringStore
+from engine.store.options import SharedMemory
 from engine.store.store import Store
 from engine.tables.system import Home
 from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
 from ingest.reporting.observer import NullObserver, Observer
-from ops.config import KEY_CACHE_BYTES
+from ops.config import GATHERED_RECORDS_MAX, KEY_CACHE_BYTES
 from slotlog.log import Log
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
@@ -48,11 +49,13 @@ class Batches(NullObserver):
         self.records += applied.records
 
 
-def open_store(path: Path) -> RocksStore:
+def open_store(path: Path) -> GatheringStore:
     """The store of a partition, as the service opens it."""
-    return RocksStore(
+    return GatheringStore(
         path,
         COLUMN_FAMILIES,
+        SharedMemory(),
+        GATHERED_RECORDS_MAX,
         scattered=order_families(NeoKV),
         counters=counter_families(NeoKV),
         looked_up=metadata_families(NeoKV),

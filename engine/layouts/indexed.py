@@ -51,6 +51,9 @@ class IndexedStore:
         index: of this partition.
         read_only: the index is to be left as it is.
 
+    Attributes:
+        is_gathering: makes no difference, see `write_gathered`.
+
     Raises:
         StateMismatchError: the index and the store are not of one state, or one has lost what the other has.
         IndexUnavailableError: the index cannot be reached.
@@ -63,6 +66,7 @@ class IndexedStore:
         self._family = layout.families[Kind.MEMBERS]
         self._names = layout.families[Kind.NAMES]
         self._get_name = store.getter(self._names)
+        self.is_gathering = False
         self._starts = {kind: layout.kind_prefix(kind) for kind in (*_SERVED, Kind.COUNTS)}
         self._number = self._settle(read_only=read_only)
 
@@ -261,6 +265,9 @@ class IndexedStore:
     def sameness(self) -> Callable[[], bool]:
         """That of the store."""
         return self._store.sameness()
+
+    def write_gathered(self) -> None:
+        """Nothing to do: the index must not be more than one batch ahead of the store."""
 
     def flush_all(self) -> None:
         """That of the store."""

@@ -79,7 +79,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 18
+#define INTERFACE 19
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -89,6 +89,13 @@ static PyMethodDef functions[] = {
      "decode_run(batch, heads, size_max, transaction, decode): the events of records.\n\n"
      "Those of a known head, of at most `size_max` bytes, with strings and integers alone as arguments; each other one by\n"
      "`decode(offset, time_ms, value)`. `transaction` is the name whose arguments are of another form."},
+    {"bring_in_order", FAST(bring_in_order),
+     "bring_in_order(order, values): add the keys of `values` to `order`, which has those that were there before, in their order."},
+    {"gather", FAST(gather),
+     "gather(gathered, values): put the records of each column family among those that are gathered, all or none. Returns\n\n"
+     "how many bytes they have."},
+    {"put_sorted", FAST(put_sorted),
+     "put_sorted(batch, records): put records into a batch in the order of their keys. Returns how many it deletes."},
     {"mark_written", FAST(mark_written), "mark_written(keys, at, listings, forget): make keys[at:] ready for the next batch.\n\n"
      "`forget` is called with each prefix in `listings` under which something has changed. Returns where it has stopped, as\n"
      "`write_keys`."},
@@ -115,12 +122,13 @@ PyMODINIT_FUNC PyInit__hot(void)
         if ((codes[i] = PyLong_FromLong(i)) == NULL) return NULL;
     if (init_keys() != DONE || init_commands() != DONE || init_ids() != DONE || init_records() != DONE || init_runs() != DONE ||
         init_requests() != DONE || init_turns() != DONE ||
-        init_packed() != DONE)
+        init_packed() != DONE || PyType_Ready(&GetterType) < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyModule_AddFunctions(module, request_functions) < 0 || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0 ||
         PyModule_AddObjectRef(module, "ClientPath", (PyObject *)&ClientPathType) < 0 ||
         PyModule_AddObjectRef(module, "PackedMemory", (PyObject *)&PackedMemoryType) < 0 ||
+        PyModule_AddObjectRef(module, "Getter", (PyObject *)&GetterType) < 0 ||
         PyModule_AddIntMacro(module, INTERFACE) < 0) {
         Py_XDECREF(module);
         return NULL;

@@ -10,11 +10,16 @@ from engine.store.store import SHARED_CFS, Changes, Get
 
 
 class MemoryStore:
-    """One dict and one sorted list of keys per column family."""
+    """One dict and one sorted list of keys per column family.
+
+    Attributes:
+        is_gathering: makes no difference: nothing waits to be written.
+    """
 
     def __init__(self, column_families: Iterable[str]) -> None:
         self._values: dict[str, dict[bytes, bytes]] = {}
         self._order: dict[str, list[bytes]] = {}
+        self.is_gathering = False
         for name in (*SHARED_CFS, *column_families):
             self._values[name] = {}
             self._order[name] = []
@@ -59,6 +64,9 @@ class MemoryStore:
     def sameness(self) -> Callable[[], bool]:
         """It is always the same."""
         return lambda: True
+
+    def write_gathered(self) -> None:
+        """Nothing waits."""
 
     def flush_all(self) -> None:
         """Nothing to do: there are no files."""

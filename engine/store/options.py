@@ -73,6 +73,7 @@ class SharedMemory:
         self.cache = Cache(cache_bytes)
         # allow_stall=False: a full budget starts a flush, it never blocks a writer that holds the GIL.
         self.write_buffers = WriteBufferManager(memtable_bytes, allow_stall=False)
+        self.stores = max(1, stores)
         self.filter_bytes = _MEMTABLE_FILTER_BYTES // max(1, stores)
         self.options: Options | None = None
 

@@ -27,6 +27,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from engine import native
 from engine.errors import StoreBusyError, StoreFullError
 from engine.store.compaction_pieces import pieces
 from engine.store.directory import created_s, prepare_directory, same_database
@@ -37,6 +38,7 @@ from engine.store.read_only import open_while_written
 from engine.store.store import EXPIRY_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
+_SORTED_FROM: Final = 2_000  # records of a column family: of fewer the sort takes what RocksDB saves
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)
 _DELETED_MAX: Final = 1000
 _WAL_PART: Final = 10  # of what is stored, the log may be one tenth
@@ -58,6 +60,9 @@ class RocksStore:
         bulk: without a write-ahead log, and with compactions put off until `settle`: only for what builds a state in a
             fresh directory, which counts once `flush_all` returned.
         read_only: read beside a running writer, as of the moment of opening.
+
+    Attributes:
+        is_gathering: makes no difference, but to a `GatheringStore`.
 
     Raises:
         CorruptionError: the directory is damaged.
@@ -98,6 +103,7 @@ class RocksStore:
         self._deleted = dict.fromkeys(names, 0) | {EXPIRY_CF: _DELETED_MAX + 1}
         self._owned: list[Rdict] = []
         self._closed = False
+        self.is_gathering = False
         self._write_options = WriteOptions()
         # A write stall becomes a clean failure before anything is written, instead of a pause that holds the GIL.
         self._write_options.no_slowdown = True
@@ -161,14 +167,7 @@ class RocksStore:
         for name, records in changes.values.items():
             # `batch[key] = value` under a default column family: 0.67 us against 0.84 for `put` with a handle.
             batch.set_default_column_family(self._handles[name])
-            deleted = 0
-            for key, value in records.items():
-                if value is None:
-                    del batch[key]
-                    deleted += 1
-                else:
-                    batch[key] = value
-            self._deleted[name] += deleted
+            self._deleted[name] += _put_all(batch, records)
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
@@ -183,6 +182,9 @@ class RocksStore:
             raise
         finally:  # not before: others may scan while the batch is filled, and give their iterators back
             self._forget_iterators()
+
+    def write_gathered(self) -> None:
+        """Nothing to do: `write` has written all of it."""
 
     def flush_all(self) -> None:
         """Write every memtable to disk: afterwards the directory is whole even when `wal` was off.
@@ -348,6 +350,23 @@ class RocksStore:
             if text and not self._closed:
                 message = f"{self.path}: {name} could not be flushed: {text}"
                 raise OSError(message)
+
+
+def _put_all(batch: WriteBatch, records: dict[bytes, bytes | None]) -> int:
+    """Put records into a batch, many of them in the order of their keys. Returns how many it deletes."""
+    if len(records) >= _SORTED_FROM:
+        if (module := native.chosen()) is not None:
+            sorted_deleted: int = module.put_sorted(batch, records)
+            return sorted_deleted
+        records = {key: records[key] for key in sorted(records)}
+    deleted = 0
+    for key, value in records.items():
+        if value is None:
+            del batch[key]
+            deleted += 1
+        else:
+            batch[key] = value
+    return deleted
 
 
 def _up_to(end: bytes) -> ReadOptions:

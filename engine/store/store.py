@@ -124,6 +124,17 @@ class MaintainedStore(Store, Protocol):
         """Return a check, for later and after `close`, that what would be opened is still this store."""
         ...
 
+    is_gathering: bool
+    """Whether batches may wait to be written with later ones: for who applies much and calls `write_gathered` soon."""
+
+    def write_gathered(self) -> None:
+        """Write the batches that wait.
+
+        Raises:
+            StoreBusyError, Exception: as `write`; they go on to wait.
+        """
+        ...
+
     def flush_all(self) -> None:
         """Write to files what is only in memory and in the write-ahead log. In any thread."""
         ...
@@ -137,7 +148,7 @@ class MaintainedStore(Store, Protocol):
         ...
 
     def checkpoint(self, path: str) -> None:
-        """Write the store as it is at this moment into a new directory, from which it can be opened.
+        """Write the store as it is at this moment into a new directory, without batches that wait.
 
         Raises:
             OSError: it has no files, not all of it is in them, or they cannot be written.

@@ -22,6 +22,7 @@ LUA_FILES = {"engine.scripts.sources", "engine.scripts.libraries"}
 ALLOWED = {
     **dict.fromkeys(STORES, ("imports rocksdict", "imports pathlib")),
     "engine.store.directory": ("imports pathlib",),
+    "engine.store.gathering": ("imports pathlib",),
     OPTIONS: ("imports rocksdict",),
     **dict.fromkeys(LUA, ("imports lupa",)),
     **dict.fromkeys(LUA_FILES, ("imports pkgutil",)),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from engine.apply.machine import Applied, Machine, Record
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
-from engine.store.store import Store
+from engine.store.store import MaintainedStore
 from engine.tables.system import Home
 from ingest.applying.batches.patience import patience
 from ingest.applying.slicing.fiber import AbandonedError
@@ -68,7 +68,7 @@ class CommitPath:
         self,
         home: Home,
         machine: Machine,
-        store: Store,
+        store: MaintainedStore,
         gate: Gate,
         log: Log,
         dead_letters: DeadLetters | None,
@@ -200,14 +200,22 @@ class CommitPath:
         if self._tracing is not None:
             self._tracing.applied(self._partition, batch[: applied.records], self.headers_of, seconds)
 
+    async def write_gathered(self) -> None:
+        """Write the batches that the store has gathered. Raises as `run`, where the store fails."""
+        await self._patiently(self._store.write_gathered)
+
     async def _commit(self, last: LogRecord) -> None:
-        """`commit`, which RocksDB is given up to half a minute for; the overlay waits meanwhile."""
+        """`commit`; the overlay waits meanwhile."""
+        await self._patiently(partial(self.commit, last))
+
+    async def _patiently(self, write: Callable[[], None]) -> None:
+        """Give RocksDB up to half a minute for a write."""
         try:
-            await self._gate.call(partial(self.commit, last))
+            await self._gate.call(write)
         except StoreBusyError:
             async for attempt in patience():
                 with attempt:
-                    await self._gate.call(partial(self.commit, last))
+                    await self._gate.call(write)
 
     async def _store_dead_letters(self, place: DeadLetters, batch: Sequence[LogRecord], applied: Applied) -> None:
         unsaid = [(offset, reason) for offset, reason in applied.dead_letters if offset >= self._said_to()]

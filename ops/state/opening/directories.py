@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from engine.apply.machine import Machine
@@ -12,6 +13,7 @@ from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
 from engine.layouts.records import column_families, counter_families, metadata_families, order_families
 from engine.proof.digest import Digest, running_digest
+from engine.store.gathering import GatheringStore
 from engine.store.options import SharedMemory
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
@@ -84,7 +86,11 @@ def store_opener(
         path = partition_path(data, partition)
         _refuse_swapping(data)
         refuse_foreign(path, home_of(settings, partition))
-        store = RocksStore(
+        open_as: Callable[..., RocksStore] = RocksStore
+        # An index outside of the state is written with each batch, and must not be more than one batch ahead of it.
+        if settings.gathered_records_max and not settings.index.get_secret_value():
+            open_as = partial(GatheringStore, records_max=settings.gathered_records_max)
+        store = open_as(
             path,
             column_families(layout),
             memory,

@@ -1,4 +1,4 @@
-"""RocksDB and the store in memory keep the same contract, so that tests on one hold for the other."""
+"""RocksDB, with batches gathered or not, and the store in memory keep the same contract."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import native
+from engine.store.gathering import GatheringStore
 from engine.store.iterators import FEW_KEYS
 from engine.store.memory import MemoryStore
+from engine.store.options import SharedMemory
 from engine.store.rocks import RocksStore
 from engine.store.store import SHARED_CFS, Changes, MaintainedStore, Store
 from tests.engine.harness import family
@@ -19,12 +22,22 @@ from tests.engine.store.families import FAMILIES
 Opener = Callable[[], MaintainedStore]
 
 
-@pytest.fixture(params=["memory", "rocks"])
-def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+def gathering(path: Path) -> GatheringStore:
+    """A store that gathers all that it can."""
+    store = GatheringStore(path, FAMILIES, SharedMemory(), 16_384)
+    store.is_gathering = True
+    return store
+
+
+@pytest.fixture(params=["memory", "rocks", "gathering", "gathering in Python"])
+def opener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opener:
     """A function that opens one and the same store, which must be closed before it is opened again."""
     if request.param == "memory":
         store = MemoryStore(FAMILIES)
         return lambda: store
+    if request.param != "rocks":
+        monkeypatch.setattr(native, "_chosen", native.chosen() if request.param == "gathering" else None)
+        return lambda: gathering(tmp_path / "0")
     return lambda: RocksStore(tmp_path / "0", FAMILIES)
 
 

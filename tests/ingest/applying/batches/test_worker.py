@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from math import inf
 from pathlib import Path
 
 import pytest
 
+from engine.apply.machine import Machine
 from engine.apply.records import Applied
 from engine.commands.registry import SPECS
 from engine.errors import StoreBusyError
+from engine.store.gathering import GatheringStore
 from engine.store.memory import MemoryStore
+from engine.store.options import SharedMemory
+from engine.store.rocks import RocksStore
 from engine.store.store import Changes
 from engine.tables.system import Position
 from ingest.applying.batches.worker import Worker
@@ -23,6 +28,7 @@ from ingest.applying.slicing.slices import Slices
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.reporting.observer import NullObserver
+from slotlog.errors import RecordHeldError
 from slotlog.events import encode
 from slotlog.log import Entry, LogRecord
 from slotlog.log.embedded.embedded_log import EmbeddedLog
@@ -210,3 +216,64 @@ async def test_a_gap_is_passed_behind_a_suspended_read(tmp_path: Path) -> None:
 
     assert ([b"a"], 3) == (await read, worker.machine.position.next_offset)
     await log.close()
+
+
+class Counting(GatheringStore):
+    """Counts what goes to RocksDB: how many events are applied in the state that it has then."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, column_families(), SharedMemory(), 16_384)
+        self.written: list[int] = []
+
+    def write_gathered(self) -> None:
+        """Note each write that has something to write."""
+        if any(self._values.values()):
+            self.written.append(self._batches)
+        super().write_gathered()
+
+
+def counted(count: int) -> list[LogRecord]:
+    """So many INCRs of one key."""
+    return [(offset, 1000, None, encode("INCR", ["key"])) for offset in range(count)]
+
+
+async def test_the_batches_of_a_fetch_are_written_at_its_end(tmp_path: Path) -> None:
+    """RocksDB has all of them when `apply` returns, those before the last by one write. One alone is not gathered."""
+    store = Counting(tmp_path / "0")
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    await log.start()
+    worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, NullObserver(), records_max=10)
+    worker.open()
+    try:
+        await worker.apply(counted(35), 0, 35)
+        several = list(store.written)
+        await worker.apply([(35, 1000, None, encode("INCR", ["key"]))], 35, 36)
+        with closing(RocksStore(tmp_path / "0", column_families(), read_only=True)) as stored:
+            position = Machine(stored, home_of("t", 0, 1)).next_offset
+    finally:
+        worker.close()
+        await log.close()
+
+    assert ([3], [3], 36) == (several, store.written, position)
+
+
+async def test_a_fetch_that_ends_early_leaves_nothing_gathered(tmp_path: Path) -> None:
+    """What stands before a record from the future is in RocksDB, although its batch was not the last of the fetch."""
+    store = Counting(tmp_path / "0")
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    await log.start()
+    home = home_of("t", 0, 1)
+    worker = Worker(home, log, lambda _: store, None, NullObserver(), records_max=10, latest_ms=lambda: 1000)
+    worker.open()
+    records = counted(40)
+    records[25] = (25, 2000, None, encode("INCR", ["key"]))
+    try:
+        with pytest.raises(RecordHeldError):
+            await worker.apply(records, 0, 40)
+        with closing(RocksStore(tmp_path / "0", column_families(), read_only=True)) as stored:
+            position = Machine(stored, home).next_offset
+    finally:
+        worker.close()
+        await log.close()
+
+    assert (25, [3], False) == (position, store.written, store.is_gathering)

@@ -88,6 +88,7 @@ def test_what_is_built_in_bulk_is_what_a_service_builds(tmp_path: Path, monkeypa
         seen.append(files(store))
         return settle(store)
 
+    monkeypatch.setenv("SLOTLOG_GATHERED_RECORDS_MAX", "0")
     monkeypatch.setattr(RocksStore, "write", flushed)
     monkeypatch.setattr(RocksStore, "settle", counted)
     succeed("replay", "--data", data, "--to", quick)
