@@ -33,9 +33,11 @@ class Item:
         name, args, db, event_id, watch_id: of the event, or of the read.
         spec: the command of a read.
         offset: where the write is in the log, once it was applied.
+        session: of the client who waits for the reply; None: no client does.
     """
 
     __slots__ = ("args", "db", "entry", "event_id", "name", "offset", "size", "spec", "watch_id")
+    session: object = None
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class PendingReply(Item):
     """
 
     __slots__ = ("_muted", "command", "data", "plan", "session")
+    session: Session
 
     def __init__(
         self,

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from resp.writes.items import Item
 from resp.writes.outbox import Outbox
 from resp.writes.outboxes import Outboxes
 from slotlog.log import Log
+
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 class _Groups:

@@ -9,11 +9,14 @@ from typing import Any, cast
 import pytest
 from greenlet import GreenletExit
 
+from resp.writes import company
 from resp.writes.items import Item
 from resp.writes.outbox import Outbox
 from resp.writes.outboxes import Outboxes
 from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry, Log, RecordPosition
+
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 class _Log:
@@ -103,6 +106,29 @@ async def test_an_append_that_fails_has_failed_for_all() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # fewer than the last time: they had another turn
     assert [(1, [(1, 9)]), "replies"] == partitions.told[2:]
+
+
+async def test_who_is_missing_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items of all partitions count, and all leave together as soon as nobody is missing."""
+    monkeypatch.setattr(company, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(company, "WAIT_SECONDS_MAX", 60.0)
+    partitions = _Partitions()
+    partitions.put(0, 1, 2)
+    partitions.put(1, 3)
+    await asyncio.sleep(0)
+    assert [[0, 0, 1]] == partitions.log.appends
+
+    partitions.put(0, 4)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    partitions.put(2, 5)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert [[0, 0, 1]] == partitions.log.appends
+    partitions.put(1, 6)
+    await asyncio.sleep(0)
+    assert 1 == len(partitions.log.appends[1:])
+    assert [0, 1, 2] == sorted(partitions.log.appends[1])
 
 
 async def test_who_finds_no_room_in_an_append_is_in_the_next_one() -> None:
