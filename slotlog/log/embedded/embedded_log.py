@@ -15,6 +15,7 @@ from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from slotlog.log.appends import Appends
 from slotlog.log.embedded import file as local_file
+from slotlog.log.embedded.checkpoints import Checkpoints
 from slotlog.log.embedded.checks import check_settings, check_state, fingerprint_of
 from slotlog.log.embedded.claims import EmbeddedClaims
 from slotlog.log.embedded.file import (
@@ -65,6 +66,7 @@ class EmbeddedLog:
         self._mark = HeadMark(path)
         self._mark_keeper: MarkKeeper | None = None
         self._wal_room: WalRoom | None = None
+        self._checkpoints: Checkpoints | None = None
         self._readers: list[EmbeddedReader] = []
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
@@ -104,6 +106,7 @@ class EmbeddedLog:
         self._writer.start()
         self._mark_keeper = MarkKeeper(self._mark, self._files, identity, self._query)
         self._wal_room = WalRoom(self._path, self.append_counts, self.write)
+        self._checkpoints = Checkpoints(self._files)
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
         connection = local_file.connect(self._path, create=self._create)
@@ -129,6 +132,9 @@ class EmbeddedLog:
         room, self._wal_room = self._wal_room, None
         if room is not None:
             await room.close()
+        checkpoints, self._checkpoints = self._checkpoints, None
+        if checkpoints is not None:
+            await checkpoints.close()
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.stop()
@@ -168,10 +174,11 @@ class EmbeddedLog:
         Measured: a commit takes 0.4 ms of disk, and handing it to the writer's thread and back as long again, more when
         the loop is busy, as threads wait up to 5 ms for each other.
         """
-        if check_entries(entries, self._partitions) > GROUP_BYTES_MAX or len(entries) > GROUP_ROWS_MAX:
+        value_bytes = check_entries(entries, self._partitions)
+        if value_bytes > GROUP_BYTES_MAX or len(entries) > GROUP_ROWS_MAX:
             return None
         connection = self._connection
-        if connection is None or self._writer is None or self._files is None:
+        if connection is None or self._checkpoints is None or self._files is None:
             raise LogUnavailableError(f"the log {self._path} is closed")
         began = perf_counter()
         try:
@@ -185,6 +192,7 @@ class EmbeddedLog:
             raise
         if positions is not None:
             self.append_counts.done(positions, perf_counter() - began)
+            self._checkpoints.appended(len(entries), value_bytes)
         return positions
 
     def disk_bytes(self) -> int:

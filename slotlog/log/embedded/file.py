@@ -39,6 +39,12 @@ _RETRY_SECONDS: Final = 0.0002
 TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
+CHECKPOINT_PAGES: Final = 3800
+"""Of the `-wal`, when SQLite copies them to the file, in the commit that it is at. `Checkpoints` does most before.
+
+With some 4,060 the `-shm` gets larger, for which a full disk has no room: that is another error than for the `-wal`.
+"""
+
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
 _BESIDE_BYTES: Final = 64 * 1024  # SQLite's index of the WAL has 32 KiB at first
 WORKS_MAX: Final = (1 << 31) - 1  # SQLite makes 0 of a larger `user_version`; at ten a second that is in seven years
@@ -96,6 +102,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             patiently(lambda: connection.execute("PRAGMA auto_vacuum = INCREMENTAL"))
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
     except sqlite3.Error as error:
         connection.close()
@@ -145,12 +152,17 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
         return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
     if code in _DAMAGED_CODES:
         return damaged(path, str(error))
-    full = ", as its disk is full: make room" if code == sqlite3.SQLITE_IOERR and _has_no_room(path) else ""
-    return LogUnavailableError(f"the log {path} cannot be used{full}: {error}")
+    return LogUnavailableError(f"the log {path} cannot be used{if_full(error, path)}: {error}")
+
+
+def if_full(error: BaseException, path: Path) -> str:
+    """What is to be said of a full disk where SQLite speaks of an I/O error: it had no room beside the file."""
+    is_failed = isinstance(error, sqlite3.Error) and code_of(error) == sqlite3.SQLITE_IOERR
+    return ", as its disk is full: make room" if is_failed and _has_no_room(path) else ""
 
 
 def _has_no_room(path: Path) -> bool:
-    """Whether there is no room even for what a reader makes beside the file, which SQLite calls an I/O error."""
+    """Whether there is no room even for what a reader makes beside the file."""
     try:
         room = os.statvfs(path.parent)
     except OSError:

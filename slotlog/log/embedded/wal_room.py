@@ -1,6 +1,6 @@
 """Makes the embedded log's `-wal` as large as it becomes, before commits have made it so.
 
-SQLite writes the `-wal` from its beginning again each time that it has copied it to the log, after 1,000 pages. Until
+SQLite writes the `-wal` from its beginning again each time that it has copied it to the log, after 3,800 pages. Until
 it was that large once, each commit makes it longer, and with it the file system's journal is synced, which waits for
 what others have changed on that disk. Measured with ext4 and other work on the disk, three times 400 commits of one
 row: medians of 361 to 2,159 µs and 99th percentiles of 5,353 to 11,325 µs while the file grows, 232 to 325 µs and 481
@@ -22,10 +22,13 @@ from typing import Final, Protocol
 
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError
 from slotlog.log.appends import Appends
+from slotlog.log.embedded.file import CHECKPOINT_PAGES
 
 _APPENDS_MIN: Final = 64  # a log that takes fewer is not worth it
 _LOOK_SECONDS: Final = 0.1
-_FRAMES: Final = 1200  # SQLite copies 1,000 of them, and a large group may be behind those
+_FRAMES: Final = CHECKPOINT_PAGES + 200  # a large group may be behind those that are copied
+_ROOM_PART: Final = 8  # of what the disk has left: else others would not find any
+_PIECE_BYTES: Final = 1024 * 1024
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
 
@@ -82,8 +85,10 @@ def make_room(connection: sqlite3.Connection, path: Path) -> None:
         file = os.open(f"{path}-wal", os.O_WRONLY)
         try:
             present = os.fstat(file).st_size
-            if present < size:
-                os.pwrite(file, bytes(size - present), present)
+            disk = os.fstatvfs(file)
+            if present < size and (size - present) * _ROOM_PART <= disk.f_bavail * disk.f_frsize:
+                for at in range(present, size, _PIECE_BYTES):  # not all in memory at once
+                    os.pwrite(file, bytes(min(_PIECE_BYTES, size - at)), at)
                 os.fsync(file)
         finally:
             os.close(file)

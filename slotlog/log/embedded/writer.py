@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import islice, repeat
 from operator import itemgetter
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple
@@ -19,7 +20,15 @@ from typing import Any, Final, NamedTuple
 from slotlog.clock import WALL, stamp_ms
 from slotlog.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from slotlog.log.embedded.chain import LINK_BYTES, OFFSET_BITS, seals_of
-from slotlog.log.embedded.file import BUSY_SECONDS_MAX, code_of, connect, count_work, patiently, translated
+from slotlog.log.embedded.file import (
+    BUSY_SECONDS_MAX,
+    code_of,
+    connect,
+    count_work,
+    if_full,
+    patiently,
+    translated,
+)
 from slotlog.log.embedded.heads import Head, head_of, set_head
 from slotlog.log.embedded.open_files import Files
 from slotlog.log.log import Entry, RecordPosition
@@ -184,7 +193,7 @@ class Writer(threading.Thread):
         except Exception as error:
             self._drop_connection()
             if committing:
-                raise AppendUncertainError(f"the log {self._path} failed while it wrote: {error}") from error
+                raise _uncertain(error, self._path) from error
             raise
         return results
 
@@ -237,9 +246,14 @@ def append_in(connection: sqlite3.Connection, files: Files, entries: Sequence[En
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if committing:
-            raise AppendUncertainError(f"the log {files.path} failed while it wrote: {error}") from error
+            raise _uncertain(error, files.path) from error
         raise
     return positions
+
+
+def _uncertain(error: Exception, path: Path) -> AppendUncertainError:
+    """What a commit that failed means to who appends."""
+    return AppendUncertainError(f"the log {path} failed while it wrote{if_full(error, path)}: {error}")
 
 
 def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[RecordPosition]:
