@@ -67,7 +67,7 @@ class GatheringStore(RocksStore):
         self._gathered = {name: Gathered() for name in self._families}
         self._values = {name: gathered.values for name, gathered in self._gathered.items()}
         self._bytes = self._batches = 0
-        self._is_refused = False
+        self._is_refused = self._is_lost = False
         self._records_max = max(1, records_max // memory.stores)
         self._bytes_max = BYTES_MAX // memory.stores
 
@@ -106,16 +106,33 @@ class GatheringStore(RocksStore):
 
         Raises:
             StoreBusyError: as `Store.write`: nothing of `changes` was gathered.
-            Exception: what is gathered could not be written, now or by the last `write_gathered`.
+            OSError: memory has run out before: the store has to be opened again.
+            Exception: what is gathered could not be written, now or by the last `write_gathered`; or memory runs out.
         """
+        if self._is_lost:
+            raise OSError(f"{self.path} has lost batches that it had gathered: open it again")
         gathers = self.is_gathering and not changes.ranges
         if not gathers or self._is_refused or self._is_full():
             self.write_gathered()
         if gathers:
-            self._bytes += gather(self._values, changes.values)
-            self._batches += 1
+            self._gather(changes)
         else:
             super().write(changes)
+
+    def _gather(self, changes: Changes) -> None:
+        """Gather all of `changes`. Where that fails, some of them may be gathered: the log gives all of it again."""
+        try:
+            self._bytes += gather(self._values, changes.values)
+        except BaseException:
+            self._is_lost = True
+            self._clear()
+            raise
+        self._batches += 1
+
+    def _clear(self) -> None:
+        for gathered in self._gathered.values():
+            gathered.clear()
+        self._bytes = 0
 
     def write_gathered(self) -> None:
         """Write what is gathered as one batch.
@@ -130,9 +147,7 @@ class GatheringStore(RocksStore):
         super().write(changes)
         self._is_refused = False
         if batches == self._batches:  # else another one came while this one was suspended: all are written again
-            for gathered in self._gathered.values():
-                gathered.clear()
-            self._bytes = 0
+            self._clear()
 
     def close(self) -> None:
         """Write what is gathered, and close every handle.

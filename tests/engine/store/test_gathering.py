@@ -238,6 +238,27 @@ def test_a_checkpoint_is_what_was_written(tmp_path: Path) -> None:
         assert {b"a": b"1"} == family(copy, "data")
 
 
+def test_memory_that_runs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a batch is never written, nor what was gathered before it: what is stored ends at a batch's position."""
+    store = opened(tmp_path / "store")
+    store.write(changes({b"a": b"1"}))
+    store.write_gathered()
+    store.write(changes({b"a": b"2", b"b": b"2"}))
+
+    def half(values: dict[str, dict[bytes, bytes | None]], _: object) -> int:
+        values["data"][b"a"] = b"3"
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "gather", half)
+        with pytest.raises(MemoryError):
+            store.write(changes({b"a": b"3", b"c": b"3"}))
+    with pytest.raises(OSError, match="open it again"):
+        store.write(changes({b"d": b"4"}))
+    store.close()
+    assert {b"a": b"1"} == stored(tmp_path / "store")
+
+
 @pytest.mark.usefixtures("build")
 def test_a_batch_is_gathered_as_a_whole() -> None:
     """Where one of its column families is not there, or a value is no bytes in C, nothing of it is gathered."""
