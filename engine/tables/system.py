@@ -31,6 +31,7 @@ from typing import Any, Final
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import takes_over
+from engine.store.failures import is_store_failure, read_failure
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes, Store
 from engine.values.encoding import U64, pack_u64, parse_u64
 from slotlog.shared.errors import InvariantError
@@ -153,6 +154,8 @@ def open_position(store: Store, home: Home) -> Position:
 
     Raises:
         StateMismatchError: the store belongs elsewhere, or knows rules that this engine does not.
+        CorruptionError: these records are damaged.
+        OSError: the store cannot be read now.
     """
     try:
         stored = read_home(store)
@@ -164,6 +167,10 @@ def open_position(store: Store, home: Home) -> Position:
     except ValueError as error:  # a name or a number that is none
         message = f"the state's own records cannot be read ({error}); rebuild it with `slotlog replay`"
         raise CorruptionError(message) from error
+    except Exception as error:
+        if type(error) is Exception and is_store_failure(error):  # of RocksDB: a file that cannot be read now
+            raise OSError(read_failure(error)) from error
+        raise
     if stored is None:
         return position
     if stored != home and not is_taken_over(stored, home):

@@ -137,3 +137,21 @@ def test_skips_of_several(store: MemoryStore) -> None:
     assert [3, 7, 8, 8, 9, 1 << 60] == [skips.end_from(offset) for offset in (3, 4, 7, 8, 9, 10)]
     assert frozenset({6, 7, 10, 11}) == skips.within(6, [(6,), (11,)])
     assert frozenset() == skips.within(6, [])
+
+
+def test_a_file_that_cannot_be_read_is_no_damage(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB raises the same class for all: whoever opens the state says a sentence, and may try again."""
+
+    def unread(_: bytes) -> bytes | None:
+        raise Exception("IO error: While pread: Input/output error")  # noqa: TRY002 - as rocksdict does
+
+    monkeypatch.setattr(store, "getter", lambda _: unread)
+    with pytest.raises(OSError, match="the state cannot be read: IO error: While pread"):
+        open_position(store, HOME)
+
+
+def test_a_fault_of_ours_stays_what_it_is(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack of calls is what helps then."""
+    monkeypatch.setattr(store, "getter", dict[str, int]().__getitem__)
+    with pytest.raises(KeyError):
+        open_position(store, HOME)
