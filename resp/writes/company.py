@@ -23,7 +23,7 @@ WAIT_SECONDS_MAX: Final = 0.0004
 _SMALL_MAX: Final = 256
 """Items of a group that waits. A larger one has a small part of its cost in common, and clients go on meanwhile."""
 
-_RESTS_MAX: Final = 6  # as a power of two
+_VAIN_MAX: Final = 6  # of waits in vain that are counted: 2 to its power is the most groups that do not wait
 _SENDER: Final = attrgetter("session")
 
 
@@ -63,7 +63,7 @@ class Company:
         now = perf_counter()
         return now - self._arrived_at < PATIENCE_SECONDS and now - self._began_at < WAIT_SECONDS_MAX
 
-    def left(self, items: Sequence[Item]) -> None:
+    def sent(self, items: Sequence[Item]) -> None:
         """This group is on its way to the log."""
         if self._rests:
             self._rests -= 1
@@ -71,7 +71,7 @@ class Company:
             self._vain = 0
         elif self._has_waited:
             self._rests = 1 << self._vain if self._vain else 0
-            self._vain = min(self._vain + 1, _RESTS_MAX)
+            self._vain = min(self._vain + 1, _VAIN_MAX)
         self._seen, self._has_waited = 0, False
         self._expected = len(items)
         if len(items) <= _SMALL_MAX:

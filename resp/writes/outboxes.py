@@ -103,7 +103,7 @@ class Outboxes:
                 outbox.schedule()
             return
         groups = _cut(ready)
-        self._company.left(groups[0][1] if len(groups) == 1 else [item for _, items in groups for item in items])
+        self._company.sent(groups[0][1] if len(groups) == 1 else [item for _, items in groups for item in items])
         entries = [item.entry for _, items in groups for item in items if item.entry is not None]
         try:
             positions = self.log.append_at_once(entries) if entries else []

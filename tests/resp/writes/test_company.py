@@ -55,7 +55,7 @@ def _waits_in_vain(company: Company, clock: _Clock, *clients: str) -> bool:
     while company.is_awaited(len(items)):
         turns += 1
         clock.seconds += PATIENCE_SECONDS / 2
-    company.left(items)
+    company.sent(items)
     return turns > 1
 
 
@@ -64,13 +64,13 @@ def test_a_client_that_is_alone_waits_for_nobody(clock: _Clock) -> None:
     company = Company()
     for _ in range(3):
         assert not company.is_awaited(1)
-        company.left(_of("a"))
+        company.sent(_of("a"))
 
 
 def test_who_is_missing_is_awaited_for_some_time(clock: _Clock) -> None:
     """A turn brings one, the next none; when nobody has come for `PATIENCE_SECONDS`, the group leaves."""
     company = Company()
-    company.left(_of("a", "b", "c"))
+    company.sent(_of("a", "b", "c"))
     assert company.is_awaited(1)
     clock.seconds += PATIENCE_SECONDS * 0.9
     assert company.is_awaited(2)
@@ -83,7 +83,7 @@ def test_who_is_missing_is_awaited_for_some_time(clock: _Clock) -> None:
 def test_a_wait_ends_though_one_comes_after_the_other(clock: _Clock) -> None:
     """Else it would last as long as each of 200 is there within `PATIENCE_SECONDS`."""
     company = Company()
-    company.left(_of(*(f"client {number}" for number in range(200))))
+    company.sent(_of(*(f"client {number}" for number in range(200))))
     began = clock.seconds
     count = 0
     while True:
@@ -100,7 +100,7 @@ def test_a_client_that_has_gone_is_not_kept(clock: _Clock) -> None:
     company = Company()
     items = [_Sent(_Client())]
     session = ref(items[0].session)
-    company.left(items)
+    company.sent(items)
     items.clear()
     assert session() is None
 
@@ -108,7 +108,7 @@ def test_a_client_that_has_gone_is_not_kept(clock: _Clock) -> None:
 def test_nobody_waits_once_all_are_there(clock: _Clock) -> None:
     """However little time has passed."""
     company = Company()
-    company.left(_of("a", "b", "c"))
+    company.sent(_of("a", "b", "c"))
     assert company.is_awaited(2)
     assert not company.is_awaited(3)
 
@@ -116,8 +116,8 @@ def test_nobody_waits_once_all_are_there(clock: _Clock) -> None:
 def test_two_halves_become_one_group(clock: _Clock) -> None:
     """Who was in the group before the last is expected as well, so clients do not take turns with each other."""
     company = Company()
-    company.left(_of("a", "b"))
-    company.left(_of("c", "d"))
+    company.sent(_of("a", "b"))
+    company.sent(_of("c", "d"))
     assert company.is_awaited(2)
     assert company.is_awaited(3)
     assert not company.is_awaited(4)
@@ -126,8 +126,8 @@ def test_two_halves_become_one_group(clock: _Clock) -> None:
 def test_a_pipeline_is_expected_as_a_whole(clock: _Clock) -> None:
     """Of a client in the group before the last as many items are expected as the others have in the mean."""
     company = Company()
-    company.left(_of("a", "a", "a"))
-    company.left(_of("b", "b", "b"))
+    company.sent(_of("a", "a", "a"))
+    company.sent(_of("b", "b", "b"))
     assert company.is_awaited(5)
     assert not company.is_awaited(6)
 
@@ -135,20 +135,20 @@ def test_a_pipeline_is_expected_as_a_whole(clock: _Clock) -> None:
 def test_a_large_group_does_not_wait(clock: _Clock) -> None:
     """It has another turn as long as each brings more, up to the size of the last one."""
     company = Company()
-    company.left(_of(*["a"] * 300))
+    company.sent(_of(*["a"] * 300))
     assert company.is_awaited(100)
     assert company.is_awaited(200)
     assert not company.is_awaited(200)
-    company.left(_of(*["a"] * 200, *["b"] * 100))
+    company.sent(_of(*["a"] * 200, *["b"] * 100))
     assert not company.is_awaited(300)
 
 
 def test_who_has_gone_is_expected_twice_at_most(clock: _Clock) -> None:
     """In the next two groups; the third leaves without a turn more."""
     company = Company()
-    company.left(_of("a", "b"))
-    company.left(_of("a"))
-    company.left(_of("a"))
+    company.sent(_of("a", "b"))
+    company.sent(_of("a"))
+    company.sent(_of("a"))
     assert not company.is_awaited(1)
 
 
@@ -170,11 +170,11 @@ def test_waits_in_vain_become_rare(clock: _Clock) -> None:
 def test_a_wait_that_pays_is_followed_by_others(clock: _Clock) -> None:
     """One in vain changes nothing when the next is not."""
     company = Company()
-    company.left(_of("a", "b", "c"))
+    company.sent(_of("a", "b", "c"))
     for _ in range(10):
         assert _waits_in_vain(company, clock, "a", "b")
-        company.left(_of("c"))
+        company.sent(_of("c"))
         assert company.is_awaited(1)
         assert company.is_awaited(1)
         assert not company.is_awaited(3)
-        company.left(_of("a", "b", "c"))
+        company.sent(_of("a", "b", "c"))
