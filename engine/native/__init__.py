@@ -8,7 +8,7 @@ Its twin is the code in Python that it stands for:
     write_keys     the keys of a batch become records      twin: `engine.batch.in_memory.writing.write_keys`
     mark_written   they are ready for the next batch       twin: `engine.batch.in_memory.writing.mark_written`
     PackedMemory   elements of large collections are held  no twin: Python reads them from the store
-    gather, Getter, bring_in_order, put_sorted             twins: in `engine.store.gathered`, `engine.store.rocks`
+    gather, Getter, bring_in_order, put_all                twins: in `engine.store.gathered`, `engine.store.rocks`
 
 and, for the clients of the RESP server and the embedded log, which are given it:
 
@@ -49,7 +49,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 19
+INTERFACE: Final = 20
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None

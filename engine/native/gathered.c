@@ -210,23 +210,30 @@ PyObject *bring_in_order(PyObject *module, PyObject *const *given, Py_ssize_t co
     Py_RETURN_NONE;
 }
 
-PyObject *put_sorted(PyObject *module, PyObject *const *given, Py_ssize_t count)
+static int put_one(PyObject *batch, PyObject *key, PyObject *value, Py_ssize_t *deleted)
 {
-    if (count != 2 || !PyDict_CheckExact(given[1])) {
-        PyErr_SetString(PyExc_TypeError, "put_sorted(batch, records)");
+    if (value != Py_None) return PyObject_SetItem(batch, key, value);
+    ++*deleted;
+    return PyObject_DelItem(batch, key);
+}
+
+PyObject *put_all(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    Py_ssize_t sorted_from = count == 3 && PyDict_CheckExact(given[1]) ? PyLong_AsSsize_t(given[2]) : -1;
+    if (sorted_from < 0) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "put_all(batch, records, sorted_from)");
         return NULL;
     }
-    Py_ssize_t size = PyDict_GET_SIZE(given[1]), deleted = 0;
+    Py_ssize_t size = PyDict_GET_SIZE(given[1]), deleted = 0, at = 0;
+    PyObject *key, *value;
+    int failed = 0;
+    if (size < sorted_from) {
+        while (!failed && PyDict_Next(given[1], &at, &key, &value)) failed = put_one(given[0], key, value, &deleted);
+        return failed ? NULL : PyLong_FromSsize_t(deleted);
+    }
     Sorted *all = sorted(given[1], 0);
     if (all == NULL) return NULL;
-    int failed = 0;
-    for (Py_ssize_t i = 0; i < size && !failed; i++) {
-        if (all[i].value == Py_None) {
-            failed = PyObject_DelItem(given[0], all[i].key);
-            deleted++;
-        }
-        else failed = PyObject_SetItem(given[0], all[i].key, all[i].value);
-    }
+    for (Py_ssize_t i = 0; i < size && !failed; i++) failed = put_one(given[0], all[i].key, all[i].value, &deleted);
     PyMem_Free(all);
     return failed ? NULL : PyLong_FromSsize_t(deleted);
 }

@@ -201,7 +201,7 @@ enum { KEPT_BYTES_MAX = 128 }; /* of an element and its value that stay in memor
 extern PyTypeObject PackedMemoryType, GetterType;
 PyObject *gather(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *bring_in_order(PyObject *module, PyObject *const *given, Py_ssize_t count);
-PyObject *put_sorted(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *put_all(PyObject *module, PyObject *const *given, Py_ssize_t count);
 int is_table(PyObject *object);
 PyObject *new_packed(PyObject *memory);
 PyObject *get_packed(PyObject *packed, PyObject *element); /* a new reference, None: it does not exist; NULL without an error: not held */

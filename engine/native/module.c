@@ -79,7 +79,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 19
+#define INTERFACE 20
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -94,8 +94,9 @@ static PyMethodDef functions[] = {
     {"gather", FAST(gather),
      "gather(gathered, values): put the records of each column family among those that are gathered, all or none. Returns\n\n"
      "how many bytes they have."},
-    {"put_sorted", FAST(put_sorted),
-     "put_sorted(batch, records): put records into a batch in the order of their keys. Returns how many it deletes."},
+    {"put_all", FAST(put_all),
+     "put_all(batch, records, sorted_from): put records into a batch, `sorted_from` of them or more in the order of their keys.\n\n"
+     "Returns how many it deletes."},
     {"mark_written", FAST(mark_written), "mark_written(keys, at, listings, forget): make keys[at:] ready for the next batch.\n\n"
      "`forget` is called with each prefix in `listings` under which something has changed. Returns where it has stopped, as\n"
      "`write_keys`."},

@@ -38,7 +38,8 @@ from engine.store.read_only import open_while_written
 from engine.store.store import EXPIRY_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
-_SORTED_FROM: Final = 2_000  # records of a column family: of fewer the sort takes what RocksDB saves
+_SORTED_FROM: Final = 200  # records of a column family: of fewer the sort takes what RocksDB saves
+_SORTED_FROM_IN_PYTHON: Final = 2_000
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)
 _DELETED_MAX: Final = 1000
 _WAL_PART: Final = 10  # of what is stored, the log may be one tenth
@@ -354,10 +355,10 @@ class RocksStore:
 
 def _put_all(batch: WriteBatch, records: dict[bytes, bytes | None]) -> int:
     """Put records into a batch, many of them in the order of their keys. Returns how many it deletes."""
-    if len(records) >= _SORTED_FROM:
-        if (module := native.chosen()) is not None:
-            sorted_deleted: int = module.put_sorted(batch, records)
-            return sorted_deleted
+    if (hot := native.chosen()) is not None:
+        count: int = hot.put_all(batch, records, _SORTED_FROM)
+        return count
+    if len(records) >= _SORTED_FROM_IN_PYTHON:
         records = {key: records[key] for key in sorted(records)}
     deleted = 0
     for key, value in records.items():

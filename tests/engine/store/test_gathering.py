@@ -289,13 +289,14 @@ def test_gathered_records_are_in_order(steps: list[dict[bytes, bytes | None]], s
 
 
 @pytest.mark.usefixtures("build")
-def test_many_records_go_to_rocksdb_in_order(tmp_path: Path) -> None:
-    """A write of many records, some of them deleted, leaves what a store in memory has."""
+@pytest.mark.parametrize("count", [150, 2_500])
+def test_records_go_to_rocksdb_in_any_number(tmp_path: Path, count: int) -> None:
+    """A write of few records, or of many, which are sorted, some of them deleted, leaves what a store in memory has."""
     memory, number = MemoryStore(FAMILIES), 7
     with closing(opened(tmp_path / "0")) as store:
         for _ in range(4):
             values: dict[bytes, bytes | None] = {}
-            for _ in range(2_500):
+            for _ in range(count):
                 number = number * 1_103_515_245 % (2**31 - 1)
                 values[b"a common beginning %d" % (number % 5_000)] = None if number % 3 == 0 else b"%d" % number
             memory.write(changes(values))
