@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from resp.writes.company import Company
-from resp.writes.items import Item
+from resp.writes.items import Item, entry_of, size_of
 from slotlog.log import Log, RecordPosition
 
 _GROUP_EVENTS_MAX: Final = 1000
@@ -103,8 +103,9 @@ class Outboxes:
                 outbox.schedule()
             return
         groups = _cut(ready)
-        self._company.sent(groups[0][1] if len(groups) == 1 else [item for _, items in groups for item in items])
-        entries = [item.entry for _, items in groups for item in items if item.entry is not None]
+        sent = groups[0][1] if len(groups) == 1 else [item for _, items in groups for item in items]
+        self._company.sent(sent)
+        entries = list(filter(None, map(entry_of, sent)))
         try:
             positions = self.log.append_at_once(entries) if entries else []
         except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for these items
@@ -147,5 +148,5 @@ def _cut(ready: list[Sender]) -> list[tuple[Sender, list[Item]]]:
         groups.append((outbox, items))
         if len(ready) > 1:
             events -= len(items)
-            size -= sum([item.size for item in items])
+            size -= sum(map(size_of, items))
     return groups

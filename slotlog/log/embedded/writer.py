@@ -10,6 +10,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import islice, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -349,14 +350,22 @@ def _insert(connection: sqlite3.Connection, fields: list[Any]) -> None:
         InvariantError: other rows were inserted, so that offsets would be missing. Asked once, for all of them.
     """
     rows, before = len(fields) // _FIELDS, connection.total_changes
-    at, last, left = 0, None, rows
-    for count, statement in _INSERTS:
-        while left >= count:
-            last = connection.execute(statement, fields[at : at + _FIELDS * count]).lastrowid
-            at += _FIELDS * count
-            left -= count
+    at, last = 0, None
+    for size, statement in _inserts_of(rows):
+        last = connection.execute(statement, fields[at : at + size]).lastrowid
+        at += size
     if connection.total_changes != before + rows or last != fields[-_FIELDS]:
         raise InvariantError(f"the log would have other offsets than the {rows} that were given out")
+
+
+@lru_cache(maxsize=GROUP_ROWS_MAX)
+def _inserts_of(rows: int) -> list[tuple[int, str]]:
+    """How many fields each statement takes, and the statements that insert so many rows."""
+    inserts: list[tuple[int, str]] = []
+    for count, statement in _INSERTS:
+        times, rows = divmod(rows, count)
+        inserts += [(_FIELDS * count, statement)] * times
+    return inserts
 
 
 def groups_of(entries: Sequence[Entry]) -> list[Sequence[Entry]]:

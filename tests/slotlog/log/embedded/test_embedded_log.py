@@ -320,8 +320,8 @@ async def test_offsets_without_a_gap_or_nothing(local_log: EmbeddedLog, monkeypa
     """An append whose rows are not those that were asked for is rolled back, and the next one goes through."""
     await append(local_log, b"a")
     with monkeypatch.context() as patch:
-        by_four = [(count, statement) for count, statement in writer._INSERTS if count == 4]
-        patch.setattr(writer, "_INSERTS", by_four)  # the fifth row is forgotten
+        of_four = writer._inserts_of(4)
+        patch.setattr(writer, "_inserts_of", lambda _: of_four)  # the fifth row is forgotten
         with pytest.raises(InvariantError, match="other offsets than the 5 that were given out"):
             await append(local_log, *[b"b"] * 5)
         assert 1 == await local_log.end_offset(0)
