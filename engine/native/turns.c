@@ -6,7 +6,7 @@
 #include "clients.h"
 
 static PyObject *name_append, *name_clear, *name_closing, *name_ended_reads, *name_extend, *name_flush, *name_on_submitted,
-    *name_owns_until, *name_schedule, *name_wall_ms, *name_waiting, *name_write;
+    *name_owns_until, *name_ready, *name_schedule, *name_wall_ms, *name_waiting, *name_write;
 
 /* ------------------------------------------------------------------------------------------------------ the path itself */
 
@@ -36,8 +36,8 @@ static Py_ssize_t length(PyObject *object) { return object == NULL ? -1 : PyObje
 /* Whether nothing of the session waits that could change what its bytes mean, or when they are run. */
 static int is_usual(ClientPath *self, PyObject *session, PyObject *data, double now)
 {
-    if (!is_type(session, SESSIONS) || at(session, SESSION.plain) != Py_True || at(session, SESSION.db) != zero ||
-        at(session, SESSION.query_bytes) != zero || !is_bytes(data) || PyBytes_GET_SIZE(data) > self->data_bytes_max)
+    if (!is_type(session, SESSIONS) || at(session, SESSION.closing) != Py_False || at(session, SESSION.plain) != Py_True ||
+        at(session, SESSION.db) != zero || at(session, SESSION.query_bytes) != zero || !is_bytes(data) || PyBytes_GET_SIZE(data) > self->data_bytes_max)
         return UNUSUAL;
     PyObject *parser = at(session, SESSION.parser), *inbox = at(session, SESSION.inbox), *output = at(session, SESSION.output);
     if (!is_type(parser, PARSERS) || at(parser, PARSER.authenticated) != Py_True || at(parser, PARSER.is_between) != Py_True)
@@ -242,27 +242,34 @@ static int extend(PyObject *deque, PyObject *items)
     return done == NULL ? FAILED : DONE;
 }
 
-/* As `WritePipeline.submit_all` where nobody wants to know. */
-static int submit(PyObject *one, PyObject *items, Py_ssize_t bytes)
+/* As `WritePipeline.submit_all` where nobody wants to know. The first write of a group looks at the clock for all of it. */
+static int submit(ClientPath *self, PyObject *one, PyObject *items, Py_ssize_t bytes)
 {
     PyObject *outbox = PyTuple_GET_ITEM(one, SERVED_OUTBOX), *answers = PyTuple_GET_ITEM(one, SERVED_ANSWERS);
+    int is_first = at(outbox, OUTBOX.scheduled) != Py_True;
+    if (is_first) {
+        PyObject *wall = NULL;
+        int done = look_at_clock(self, &wall);
+        Py_XDECREF(wall);
+        if (done != DONE) return FAILED;
+    }
     if (extend(at(outbox, OUTBOX.items), items) != DONE || add(answers, ANSWERS.pending_events, PyList_GET_SIZE(items)) != DONE ||
         add(answers, ANSWERS.pending_bytes, bytes) != DONE)
         return FAILED;
-    if (at(outbox, OUTBOX.scheduled) == Py_True) return DONE;
+    if (!is_first) return DONE;
     PyObject *scheduled = PyObject_CallMethodNoArgs(outbox, name_schedule);
     Py_XDECREF(scheduled);
     return scheduled == NULL ? FAILED : DONE;
 }
 
 /* Items that follow each other, for one partition. */
-static int submit_some(PyObject *one, PyObject *items, Py_ssize_t from, Py_ssize_t end)
+static int submit_some(ClientPath *self, PyObject *one, PyObject *items, Py_ssize_t from, Py_ssize_t end)
 {
     PyObject *some = PyList_GetSlice(items, from, end);
     int64_t size, bytes = 0;
     for (Py_ssize_t i = from; some != NULL && i < end; i++)
         if (as_int64(at(PyList_GET_ITEM(items, i), ITEM.size), &size)) bytes += size;
-    int done = some == NULL ? FAILED : submit(one, some, (Py_ssize_t)bytes);
+    int done = some == NULL ? FAILED : submit(self, one, some, (Py_ssize_t)bytes);
     Py_XDECREF(some);
     return done;
 }
@@ -270,12 +277,12 @@ static int submit_some(PyObject *one, PyObject *items, Py_ssize_t from, Py_ssize
 static int submit_all(ClientPath *self, PyObject *items, Py_ssize_t bytes)
 {
     Py_ssize_t count = PyList_GET_SIZE(items), from = 0;
-    if (PyTuple_GET_SIZE(self->served) == 1) return submit(PyTuple_GET_ITEM(self->served, 0), items, bytes);
+    if (PyTuple_GET_SIZE(self->served) == 1) return submit(self, PyTuple_GET_ITEM(self->served, 0), items, bytes);
     while (from < count) {
         PyObject *one = partition_at(self, items, from);
         Py_ssize_t end = from + 1;
         while (end < count && partition_at(self, items, end) == one) end++;
-        if (submit_some(one, items, from, end) != DONE) return FAILED;
+        if (submit_some(self, one, items, from, end) != DONE) return FAILED;
         from = end;
     }
     return DONE;
@@ -284,7 +291,7 @@ static int submit_all(ClientPath *self, PyObject *items, Py_ssize_t bytes)
 /* How many bytes were taken; 0: nothing is usual, -1: an error. */
 static Py_ssize_t take_writes_of(ClientPath *self, PyObject *session, PyObject *data, double now)
 {
-    PyObject *output = at(session, SESSION.output), *items, *wall = NULL;
+    PyObject *output = at(session, SESSION.output), *items;
     int may = may_write(self, output);
     if (may != DONE) return may == FAILED ? -1 : 0;
     PyObject *given[] = {data, self->plain_writes, session, self->count_max, self->items_max, self->served};
@@ -295,9 +302,8 @@ static Py_ssize_t take_writes_of(ClientPath *self, PyObject *session, PyObject *
     Py_ssize_t bytes = PyLong_AsSsize_t(PyTuple_GET_ITEM(result, 2));
     int done = count ? may_queue_all(self, items) : UNUSUAL;
     if (done == DONE) {
-        done = look_at_clock(self, &wall);
-        Py_XDECREF(wall);
-        if (done == DONE && length(at(output, OUTPUT.pending_replies)) == 0) done = set_seconds(output, OUTPUT.waiting_since, now);
+        if (length(at(output, OUTPUT.pending_replies)) == 0)
+            done = set_seconds(output, OUTPUT.waiting_since, now);
         if (done == DONE) done = count_bytes(self, session, taken, count, taken == PyBytes_GET_SIZE(data), now);
         if (done == DONE) done = extend(at(output, OUTPUT.pending_replies), items);
         if (done == DONE) put_new(session, SESSION.last_command, at(PyList_GET_ITEM(items, count - 1), ITEM.name));
@@ -305,6 +311,15 @@ static Py_ssize_t take_writes_of(ClientPath *self, PyObject *session, PyObject *
     }
     Py_DECREF(result);
     return done == FAILED ? -1 : done == DONE ? taken : 0;
+}
+
+/* Others may have something to be sent: messages, what a command has let go on. */
+static int flush_others(ClientPath *self)
+{
+    PyObject *ready = PyObject_GetAttr(self->server, name_ready);
+    Py_ssize_t count = length(ready);
+    Py_XDECREF(ready);
+    return count < 0 ? FAILED : count ? flush(self->server) : DONE;
 }
 
 static PyObject *take(ClientPath *self, PyObject *const *given, Py_ssize_t count)
@@ -329,6 +344,7 @@ static PyObject *take(ClientPath *self, PyObject *const *given, Py_ssize_t count
         taken = done == DONE ? PyBytes_GET_SIZE(data) : done == FAILED ? -1 : 0;
     }
     if (!taken && !writes) taken = take_writes_of(self, session, data, now);
+    if (taken > 0 && taken == PyBytes_GET_SIZE(data) && flush_others(self) != DONE) taken = -1;
     return taken < 0 ? NULL : PyLong_FromSsize_t(taken);
 }
 
@@ -469,7 +485,7 @@ static PyObject *client_path_new(PyTypeObject *type, PyObject *args, PyObject *k
 static PyMethodDef client_path_methods[] = {
     {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL,
      "take(session, data): run the commands with which the bytes of a client begin, as far as they are usual.\n\n"
-     "Returns how many bytes those have."},
+     "Returns how many bytes those have. Where that is all of them, what is there for other clients is sent, too."},
     {"send", (PyCFunction)send_ready, METH_O, "send(sessions): as `Session.flush` of each."},
     {NULL},
 };
@@ -493,7 +509,7 @@ int init_turns(void)
         const char *name;
     } const names[] = {{&name_append, "append"}, {&name_clear, "clear"}, {&name_closing, "is_closing"}, {&name_ended_reads, "ended_reads"},
         {&name_extend, "extend"}, {&name_flush, "flush"}, {&name_on_submitted, "on_submitted"},
-        {&name_owns_until, "owns_until"}, {&name_schedule, "schedule"}, {&name_wall_ms, "wall_ms"},
+        {&name_owns_until, "owns_until"}, {&name_ready, "ready"}, {&name_schedule, "schedule"}, {&name_wall_ms, "wall_ms"},
         {&name_waiting, "get_write_buffer_size"}, {&name_write, "write"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((*names[i].to = PyUnicode_InternFromString(names[i].name)) == NULL) return FAILED;

@@ -43,7 +43,10 @@ class ClientPath(Protocol[S_contra]):
     """One server's. What is not usual it leaves to Python, untouched."""
 
     def take(self, session: S_contra, data: bytes, /) -> int:
-        """Run what is usual at the beginning of what a client has sent; returns how many bytes that are."""
+        """Run what is usual at the beginning of what a client has sent; returns how many bytes that are.
+
+        Where that is all of it, what is there for other clients is sent, too.
+        """
         ...
 
     def send(self, sessions: Iterable[S_contra], /) -> None:

@@ -66,16 +66,16 @@ class Connection(asyncio.Protocol):
         The hot path: what is usual is taken in C. Measured with 50 clients that send one GET at a time: 5.5 µs of CPU
         time for each, those of the kernel included, instead of 13.0.
         """
-        session, server = self._session, self._server
-        if session is None or session.closing:
+        session, path = self._session, self._server.client_path
+        if session is None:
             return
-        path = server.client_path
         if path is not None and (taken := path.take(session, data)):
             if taken == len(data):
-                if server.ready:  # as below
-                    server.flush()
                 return
             data = data[taken:]
+        if session.closing:
+            return
+        server = self._server
         size, stats, parser = len(data), server.stats, session.parser
         session.last_active = monotonic()
         stats.net_input_bytes += size

@@ -68,6 +68,7 @@ _session: Final = lambda client: client.session  # noqa: E731 - a name for the t
 _output: Final = lambda client: client.output  # noqa: E731
 _answers: Final = lambda client: client.answers  # noqa: E731
 _EITHER: Final[dict[str, Callable[[_Connected], None]]] = {
+    "it is closing": _set(_session, "closing", True),
     "it may not do all, or is held": _set(_session, "plain", False),
     "another database": _set(_session, "db", 1),
     "bytes came before": _set(_session, "query_bytes", 3),
@@ -104,6 +105,40 @@ async def test_a_command_is_left(tmp_path: Path, data: bytes, why: str, partitio
 
         assert (0, before) == (client.path.take(client.session, data), client.counted())
         client.answers.pending_events = client.answers.pending_bytes = 0
+        client.session.closing = False
+        client.session.kill()
+
+
+@pytest.mark.parametrize("data", [GET, SET])
+async def test_others_are_sent_what_is_there_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    """Where all that a client has sent was taken, and not where Python goes on behind it."""
+    async with connected(tmp_path) as client:
+        flushed: list[Any] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(type(client.server), "flush", lambda _: flushed.append(len(client.server.ready)))
+            client.path.take(client.session, data)
+            assert [] == flushed
+            client.server.ready[client.session] = None
+            client.path.take(client.session, SET + b"PING\r\n")
+            assert [] == flushed
+            client.path.take(client.session, SET)
+
+            assert [1] == flushed
+        client.server.ready.clear()
+
+
+async def test_a_group_has_one_time(tmp_path: Path) -> None:
+    """The first of its writes looks at the clock; the next group looks anew."""
+    async with connected(tmp_path) as client:
+        outbox, looks = client.server.served[0].outbox, []
+        for is_scheduled in (False, True, True, False):
+            outbox.scheduled, client.server.wall_ms = is_scheduled, 0
+            client.path.take(client.session, SET)
+            looks.append(client.server.wall_ms > 0)
+
+        assert [True, False, False, True] == looks
         client.session.kill()
 
 
