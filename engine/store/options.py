@@ -36,12 +36,18 @@ class _Memtables(NamedTuple):
     merged: int
     most: int
 
+    def as_one(self) -> _Memtables:
+        """Memtables as large as the files that these become."""
+        return _Memtables(self.size_bytes * self.merged, merged=1, most=-(-self.most // self.merged))
+
 
 # A put looks for its place in the skip list of one memtable, and in a large one each step of its way there misses the
 # processor's caches. So memtables are small, and four that are full become one file: as large as one of 32 MiB makes,
 # so that no more is compacted. A read asks each of them. Measured over RESP by 16, in turns, CPU us of the process: SET
 # 5.2 instead of 6.1, HSET 4.6 instead of 5.5, ZADD 10.9 instead of 13.0.
 _USUAL: Final = _Memtables(8 * _MIB, merged=4, most=9)
+# Those that wait to be merged do not count for the budget of all memtables, so there is to be room for them.
+_MERGING_BYTES_MIN: Final = 128 * _MIB  # of the budget, for each store
 # A record of a sorted set's order goes anywhere among its others, so its memtables are even smaller. Its files are as
 # memtables of 8 MiB make them: with 32 MiB a ZADD to one set of 100,000 members took the writer 18 to 21 us instead of
 # 15 to 17, with 4 MiB compactions took what the writer saved.
@@ -83,6 +89,7 @@ class SharedMemory:
     Attributes:
         options: of every database, once one was opened.
         filter_bytes: what the filter of one memtable takes.
+        has_room: whether memtables may wait until several are merged.
     """
 
     def __init__(self, cache_bytes: int = 256 * _MIB, memtable_bytes: int = 256 * _MIB, stores: int = 1) -> None:
@@ -90,7 +97,8 @@ class SharedMemory:
         # allow_stall=False: a full budget starts a flush, it never blocks a writer that holds the GIL.
         self.write_buffers = WriteBufferManager(memtable_bytes, allow_stall=False)
         self.stores = max(1, stores)
-        self.filter_bytes = _MEMTABLE_FILTER_BYTES // max(1, stores)
+        self.filter_bytes = _MEMTABLE_FILTER_BYTES // self.stores
+        self.has_room = memtable_bytes // self.stores >= _MERGING_BYTES_MIN
         self.options: Options | None = None
 
     def counts(self) -> dict[str, int]:
@@ -142,17 +150,18 @@ def options_of_families(
         bulk: for a state that is built from nothing, see `_for_bulk`.
     """
     families = {name: _of_family(memory) for name in ("default", *names)}
+    usual, small = (_USUAL, _SCATTERED) if memory.has_room else (_USUAL.as_one(), _SCATTERED.as_one())
     if bulk:
         for options in families.values():
             _for_bulk(options)
     else:
-        own = dict.fromkeys(scattered, _SCATTERED) | {GRAVEYARD_CF: _GRAVEYARD, EXPIRY_CF: _EXPIRY}
+        own = dict.fromkeys(scattered, small) | {GRAVEYARD_CF: _GRAVEYARD, EXPIRY_CF: _EXPIRY}
         for name, options in families.items():
-            _set_memtables(options, own.get(name, _USUAL))
+            _set_memtables(options, own.get(name, usual))
     for name in counters:
         families[name].set_inplace_update_support(True)
     if memory.filter_bytes >= _MEMTABLE_FILTER_BYTES_MIN:
-        part = memory.filter_bytes / _USUAL.size_bytes if not bulk else _BULK_FILTER_PART
+        part = memory.filter_bytes / usual.size_bytes if not bulk else _BULK_FILTER_PART
         for name in dict.fromkeys((*looked_up, DEDUP_CF)):
             families[name].set_memtable_whole_key_filtering(True)
             families[name].set_memtable_prefix_bloom_ratio(part)

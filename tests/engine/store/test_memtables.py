@@ -23,9 +23,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_memtables_are_small_and_merged(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stores", "scattered", "usual"),
+    [
+        (1, (2 << 20, 4, 16), (8 << 20, 4, 9)),
+        (2, (2 << 20, 4, 16), (8 << 20, 4, 9)),
+        (3, (8 << 20, 1, 4), (32 << 20, 1, 3)),
+    ],
+)
+def test_memtables_are_small_where_there_is_room(
+    path: Path, stores: int, scattered: tuple[int, ...], usual: tuple[int, ...]
+) -> None:
     """RocksDB has taken what the options say: size, how many become one file, and how many there may be."""
-    RocksStore(path, ("data", "zset_score", "zset_rank"), scattered=("zset_score", "zset_rank")).close()
+    memory = SharedMemory(stores=stores)
+    RocksStore(path, ("data", "zset_score", "zset_rank"), memory, scattered=("zset_score", "zset_rank")).close()
     options = max(path.glob("OPTIONS-*")).read_text()
     found = {}
     for section in options.split("[CFOptions ")[1:]:
@@ -35,7 +46,6 @@ def test_memtables_are_small_and_merged(path: Path) -> None:
             for word in ("write_buffer_size", "min_write_buffer_number_to_merge", "max_write_buffer_number")
         )
 
-    scattered, usual = (2 << 20, 4, 16), (8 << 20, 4, 9)
     assert {"zset_score": scattered, "zset_rank": scattered, "data": usual} == {
         name: found.pop(name) for name in ("zset_score", "zset_rank", "data")
     }
@@ -96,7 +106,7 @@ def test_memtables_that_are_looked_up_have_filters(tmp_path: Path) -> None:
         RocksStore(path, FAMILIES, SharedMemory(stores=stores), looked_up=("metadata",)).close()
         found[stores] = filters(path)
 
-    assert {1: pytest.approx(1 / 128, rel=1e-3), 4: pytest.approx(1 / 512, rel=1e-3)} == {
+    assert {1: pytest.approx(1 / 128, rel=1e-3), 4: pytest.approx(1 / 2048, rel=1e-3)} == {
         stores: parts.get("metadata") for stores, parts in found.items() if parts
     }
     assert all(set(parts) <= {"metadata", "dedup"} and len(parts) != 1 for parts in found.values())
