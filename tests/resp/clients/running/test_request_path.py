@@ -301,13 +301,14 @@ async def test_a_late_process_is_told_as_one_slow_read(tmp_path: Path, monkeypat
             client = await live.client()
             await client.call("SET", "k", "v")
             await client.call("GET", "k")
+            before = len(live.server.slowlog)  # a busy machine may be late by itself
             times = iter(range(1000))
             monkeypatch.setattr(fast_path, "perf_counter", lambda: float(next(times)))
             client.send(*[["GET", "k"]] * 10)
             await replies(client, 10)
             monkeypatch.undo()
 
-            assert (11, 1) == (live.server.plans.by_name[b"GET"].calls, len(live.server.slowlog))
+            assert (11, 1) == (live.server.plans.by_name[b"GET"].calls, len(live.server.slowlog) - before)
 
 
 def test_strings_are_read_as_evaluate_reads_them() -> None:
