@@ -16,10 +16,11 @@ typedef struct {
     PyObject *count_max, *items_max; /* as take_data takes them */
     Py_ssize_t data_bytes_max, pending_replies_max, ahead_bytes, pending_events_max, pending_bytes_max, sent_bytes_max, mean_bytes_max,
         window_max;
-    double run_seconds;
+    double run_seconds, looked_at; /* of the monotonic clock, when writes have looked at the read clock */
 } ClientPath;
 
 enum { REFERENCES = 11, REPLIES_MAX = 64 };
+static const double CLOCK_SECONDS = 0.001; /* that clock is one of milliseconds: a look at it is a call of Python */
 
 /* The monotonic clock that it was given, in seconds. */
 static int look_at_seconds(ClientPath *self, double *seconds)
@@ -242,34 +243,27 @@ static int extend(PyObject *deque, PyObject *items)
     return done == NULL ? FAILED : DONE;
 }
 
-/* As `WritePipeline.submit_all` where nobody wants to know. The first write of a group looks at the clock for all of it. */
-static int submit(ClientPath *self, PyObject *one, PyObject *items, Py_ssize_t bytes)
+/* As `WritePipeline.submit_all` where nobody wants to know. */
+static int submit(PyObject *one, PyObject *items, Py_ssize_t bytes)
 {
     PyObject *outbox = PyTuple_GET_ITEM(one, SERVED_OUTBOX), *answers = PyTuple_GET_ITEM(one, SERVED_ANSWERS);
-    int is_first = at(outbox, OUTBOX.scheduled) != Py_True;
-    if (is_first) {
-        PyObject *wall = NULL;
-        int done = look_at_clock(self, &wall);
-        Py_XDECREF(wall);
-        if (done != DONE) return FAILED;
-    }
     if (extend(at(outbox, OUTBOX.items), items) != DONE || add(answers, ANSWERS.pending_events, PyList_GET_SIZE(items)) != DONE ||
         add(answers, ANSWERS.pending_bytes, bytes) != DONE)
         return FAILED;
-    if (!is_first) return DONE;
+    if (at(outbox, OUTBOX.scheduled) == Py_True) return DONE;
     PyObject *scheduled = PyObject_CallMethodNoArgs(outbox, name_schedule);
     Py_XDECREF(scheduled);
     return scheduled == NULL ? FAILED : DONE;
 }
 
 /* Items that follow each other, for one partition. */
-static int submit_some(ClientPath *self, PyObject *one, PyObject *items, Py_ssize_t from, Py_ssize_t end)
+static int submit_some(PyObject *one, PyObject *items, Py_ssize_t from, Py_ssize_t end)
 {
     PyObject *some = PyList_GetSlice(items, from, end);
     int64_t size, bytes = 0;
     for (Py_ssize_t i = from; some != NULL && i < end; i++)
         if (as_int64(at(PyList_GET_ITEM(items, i), ITEM.size), &size)) bytes += size;
-    int done = some == NULL ? FAILED : submit(self, one, some, (Py_ssize_t)bytes);
+    int done = some == NULL ? FAILED : submit(one, some, (Py_ssize_t)bytes);
     Py_XDECREF(some);
     return done;
 }
@@ -277,12 +271,12 @@ static int submit_some(ClientPath *self, PyObject *one, PyObject *items, Py_ssiz
 static int submit_all(ClientPath *self, PyObject *items, Py_ssize_t bytes)
 {
     Py_ssize_t count = PyList_GET_SIZE(items), from = 0;
-    if (PyTuple_GET_SIZE(self->served) == 1) return submit(self, PyTuple_GET_ITEM(self->served, 0), items, bytes);
+    if (PyTuple_GET_SIZE(self->served) == 1) return submit(PyTuple_GET_ITEM(self->served, 0), items, bytes);
     while (from < count) {
         PyObject *one = partition_at(self, items, from);
         Py_ssize_t end = from + 1;
         while (end < count && partition_at(self, items, end) == one) end++;
-        if (submit_some(self, one, items, from, end) != DONE) return FAILED;
+        if (submit_some(one, items, from, end) != DONE) return FAILED;
         from = end;
     }
     return DONE;
@@ -291,7 +285,7 @@ static int submit_all(ClientPath *self, PyObject *items, Py_ssize_t bytes)
 /* How many bytes were taken; 0: nothing is usual, -1: an error. */
 static Py_ssize_t take_writes_of(ClientPath *self, PyObject *session, PyObject *data, double now)
 {
-    PyObject *output = at(session, SESSION.output), *items;
+    PyObject *output = at(session, SESSION.output), *items, *wall = NULL;
     int may = may_write(self, output);
     if (may != DONE) return may == FAILED ? -1 : 0;
     PyObject *given[] = {data, self->plain_writes, session, self->count_max, self->items_max, self->served};
@@ -302,8 +296,10 @@ static Py_ssize_t take_writes_of(ClientPath *self, PyObject *session, PyObject *
     Py_ssize_t bytes = PyLong_AsSsize_t(PyTuple_GET_ITEM(result, 2));
     int done = count ? may_queue_all(self, items) : UNUSUAL;
     if (done == DONE) {
-        if (length(at(output, OUTPUT.pending_replies)) == 0)
-            done = set_seconds(output, OUTPUT.waiting_since, now);
+        if (now - self->looked_at >= CLOCK_SECONDS) done = look_at_clock(self, &wall);
+        if (wall != NULL) self->looked_at = now;
+        Py_XDECREF(wall);
+        if (done == DONE && length(at(output, OUTPUT.pending_replies)) == 0) done = set_seconds(output, OUTPUT.waiting_since, now);
         if (done == DONE) done = count_bytes(self, session, taken, count, taken == PyBytes_GET_SIZE(data), now);
         if (done == DONE) done = extend(at(output, OUTPUT.pending_replies), items);
         if (done == DONE) put_new(session, SESSION.last_command, at(PyList_GET_ITEM(items, count - 1), ITEM.name));
@@ -479,6 +475,7 @@ static PyObject *client_path_new(PyTypeObject *type, PyObject *args, PyObject *k
     for (int i = 0; i < REFERENCES; i++) (&self->server)[i] = Py_NewRef(given[i]);
     for (int i = 0; i < 8; i++) (&self->data_bytes_max)[i] = limits[i];
     self->run_seconds = run_seconds;
+    self->looked_at = -1;
     return (PyObject *)self;
 }
 

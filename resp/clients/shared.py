@@ -110,8 +110,8 @@ class Shared(Generic[S]):
         served: by partition, those into which commands may take the short way; empty: none may.
         hot: the part of the way of commands that is in C; None: it goes by Python alone.
         client_path: takes what is usual of their bytes, and sends replies, in C; None: not now, or not at all.
-        wall_ms: the read clock as of the last bytes from any client, of writes as of the first of their group, or
-            the last round of what happens by time.
+        wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time; of
+            writes it is looked at once in a millisecond.
         accounting: is told how each command ended.
         last_open: when the default user was last seen to need no password, on the monotonic clock.
         active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).

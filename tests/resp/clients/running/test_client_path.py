@@ -129,12 +129,15 @@ async def test_others_are_sent_what_is_there_for_them(
         client.server.ready.clear()
 
 
-async def test_a_group_has_one_time(tmp_path: Path) -> None:
-    """The first of its writes looks at the clock; the next group looks anew."""
+async def test_writes_look_at_the_clock_once_in_a_millisecond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next ones go by the same time; behind that millisecond one looks anew."""
+    now_s = [1000.0]
+    monkeypatch.setattr(client_path, "monotonic", lambda: now_s[0])
     async with connected(tmp_path) as client:
-        outbox, looks = client.server.served[0].outbox, []
-        for is_scheduled in (False, True, True, False):
-            outbox.scheduled, client.server.wall_ms = is_scheduled, 0
+        looks = []
+        for seconds in (0.01, 0.0, 0.0005, 0.0015):
+            now_s[0] += seconds
+            client.server.wall_ms = 0
             client.path.take(client.session, SET)
             looks.append(client.server.wall_ms > 0)
 
