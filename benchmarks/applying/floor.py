@@ -21,7 +21,6 @@ from benchmarks.applying.trace import Batch, Scan, Trace
 from benchmarks.measure import Seconds, Stopwatch
 from engine.layouts.neokv import NeoKV
 from engine.layouts.records import counter_families, metadata_families, order_families
-from engine.store.flushes import until_begun
 from engine.store.options import SharedMemory, database_options, options_of_families
 from engine.store.store import SHARED_CFS
 
@@ -82,7 +81,6 @@ class Floor:
         """
         self._handles.clear()
         for family in self._families.values():
-            until_begun(family)
             family.close()
         self._families.clear()
         self._db.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from rocksdict import (
     BlockBasedIndexType,
@@ -21,51 +21,29 @@ from rocksdict import (
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF
 
 _MIB: Final = 1024 * 1024
-
-
-class _Memtables(NamedTuple):
-    """Those of a column family.
-
-    Attributes:
-        size_bytes: of each.
-        merged: so many full ones become one file.
-        most: with so many of them a write is refused.
-    """
-
-    size_bytes: int
-    merged: int
-    most: int
-
-    def as_one(self) -> _Memtables:
-        """Memtables as large as the files that these become."""
-        return _Memtables(self.size_bytes * self.merged, merged=1, most=-(-self.most // self.merged))
-
-
-# A put looks for its place in the skip list of one memtable, and in a large one each step of its way there misses the
-# processor's caches. So memtables are small, and four that are full become one file: as large as one of 32 MiB makes,
-# so that no more is compacted. A read asks each of them. Measured over RESP by 16, in turns, CPU us of the process: SET
-# 5.2 instead of 6.1, HSET 4.6 instead of 5.5, ZADD 10.9 instead of 13.0.
-_USUAL: Final = _Memtables(8 * _MIB, merged=4, most=9)
-# Those that wait to be merged do not count for the budget of all memtables, so there is to be room for them.
-_MERGING_BYTES_MIN: Final = 128 * _MIB  # of the budget, for each store
-# A record of a sorted set's order goes anywhere among its others, so its memtables are even smaller. Its files are as
-# memtables of 8 MiB make them: with 32 MiB a ZADD to one set of 100,000 members took the writer 18 to 21 us instead of
-# 15 to 17, with 4 MiB compactions took what the writer saved.
-_SCATTERED: Final = _Memtables(2 * _MIB, merged=4, most=16)
+_MEMTABLE_BYTES: Final = 32 * _MIB
 # A million keys that are due at one TICK die in one millisecond, through which each reclaiming slice walks from its
 # beginning: over tombstones, as many as the memtable holds. Measured: 5 to 10 ms with 4 MiB, 35 with 32.
-_GRAVEYARD: Final = _Memtables(2 * _MIB, merged=1, most=2)
+_GRAVEYARD_MEMTABLE_BYTES: Final = 2 * _MIB
+# A record of a sorted set's order goes anywhere among its others: in a large memtable each step of its way there
+# misses the processor's caches. Measured, busy machine, ZADD to one set of 100,000 members: 18 to 21 us of the
+# writer's CPU time with 32 MiB, 15 to 17 with 8; of the whole process, with flushes and compactions, 18 to 21 and 17
+# to 19. With 4 MiB and 600,000 members compactions take what the writer saves. More of them than two may wait to be
+# flushed, so that small ones do not refuse a write sooner.
+_SCATTERED_MEMTABLE_BYTES: Final = 8 * _MIB
+_SMALL_MEMTABLES: Final = 4
 # Each key with a time to live writes an entry and deletes it, so this one fills as fast as the metadata of small keys.
 # Measured, 20,000 keys a second that live for 2 s, busy machine: with 8 MiB instead of 32 the process took 148 to 188
 # MB instead of 163 to 248, for 36.2 s of CPU time instead of 35.8 in 50 s.
-_EXPIRY: Final = _Memtables(8 * _MIB, merged=1, most=4)
-_BULK: Final = _Memtables(64 * _MIB, merged=1, most=4)
+_EXPIRY_MEMTABLE_BYTES: Final = 8 * _MIB
 # A filter of a memtable says that a key is not in it, where the way through its skip list ends at nothing: 0.3 us
 # instead of 1.1 to 1.5, and the put behind it takes 0.1 to 0.4 more, as it finds none of the way in the processor's
 # caches. Measured, CPU us an event, compiled, three runs in turns: 3.7 and 3.2 of the flights stream, whose events have
-# ids, 2.0 and 1.8 of a SET. It takes its memory when the memtable is made: 0.13 MB for a service that is idle.
-_MEMTABLE_FILTER_BYTES: Final = 64 * 1024
+# ids, 2.0 and 1.8 of a SET. It takes its memory when the memtable is made, and there are two: 0.26 MB for a service.
+_MEMTABLE_FILTER_BYTES: Final = 128 * 1024
 _MEMTABLE_FILTER_BYTES_MIN: Final = 8 * 1024  # of many partitions: below it a filter says nothing
+_BULK_MEMTABLE_BYTES: Final = 64 * _MIB
+_BULK_MEMTABLES: Final = 4
 _BULK_FILES: Final = 16
 _BULK_FILTER_PART: Final = 1 / 64  # of a memtable
 _NEVER: Final = 1 << 30
@@ -89,7 +67,6 @@ class SharedMemory:
     Attributes:
         options: of every database, once one was opened.
         filter_bytes: what the filter of one memtable takes.
-        has_room: whether memtables may wait until several are merged.
     """
 
     def __init__(self, cache_bytes: int = 256 * _MIB, memtable_bytes: int = 256 * _MIB, stores: int = 1) -> None:
@@ -97,8 +74,7 @@ class SharedMemory:
         # allow_stall=False: a full budget starts a flush, it never blocks a writer that holds the GIL.
         self.write_buffers = WriteBufferManager(memtable_bytes, allow_stall=False)
         self.stores = max(1, stores)
-        self.filter_bytes = _MEMTABLE_FILTER_BYTES // self.stores
-        self.has_room = memtable_bytes // self.stores >= _MERGING_BYTES_MIN
+        self.filter_bytes = _MEMTABLE_FILTER_BYTES // max(1, stores)
         self.options: Options | None = None
 
     def counts(self) -> dict[str, int]:
@@ -150,28 +126,23 @@ def options_of_families(
         bulk: for a state that is built from nothing, see `_for_bulk`.
     """
     families = {name: _of_family(memory) for name in ("default", *names)}
-    usual, small = (_USUAL, _SCATTERED) if memory.has_room else (_USUAL.as_one(), _SCATTERED.as_one())
     if bulk:
         for options in families.values():
             _for_bulk(options)
     else:
-        own = dict.fromkeys(scattered, small) | {GRAVEYARD_CF: _GRAVEYARD, EXPIRY_CF: _EXPIRY}
-        for name, options in families.items():
-            _set_memtables(options, own.get(name, usual))
+        families[GRAVEYARD_CF].set_write_buffer_size(_GRAVEYARD_MEMTABLE_BYTES)
+        small = dict.fromkeys(scattered, _SCATTERED_MEMTABLE_BYTES) | {EXPIRY_CF: _EXPIRY_MEMTABLE_BYTES}
+        for name, size in small.items():
+            families[name].set_write_buffer_size(size)
+            families[name].set_max_write_buffer_number(_SMALL_MEMTABLES)
     for name in counters:
         families[name].set_inplace_update_support(True)
     if memory.filter_bytes >= _MEMTABLE_FILTER_BYTES_MIN:
-        part = memory.filter_bytes / usual.size_bytes if not bulk else _BULK_FILTER_PART
+        part = memory.filter_bytes / _MEMTABLE_BYTES if not bulk else _BULK_FILTER_PART
         for name in dict.fromkeys((*looked_up, DEDUP_CF)):
             families[name].set_memtable_whole_key_filtering(True)
             families[name].set_memtable_prefix_bloom_ratio(part)
     return families
-
-
-def _set_memtables(options: Options, memtables: _Memtables) -> None:
-    options.set_write_buffer_size(memtables.size_bytes)
-    options.set_min_write_buffer_number_to_merge(memtables.merged)
-    options.set_max_write_buffer_number(memtables.most)
 
 
 def _for_bulk(options: Options) -> None:
@@ -179,7 +150,8 @@ def _for_bulk(options: Options) -> None:
 
     What is not compacted is looked for in each file, so a very large state is compacted on the way, too.
     """
-    _set_memtables(options, _BULK)
+    options.set_write_buffer_size(_BULK_MEMTABLE_BYTES)
+    options.set_max_write_buffer_number(_BULK_MEMTABLES)
     options.set_level_zero_file_num_compaction_trigger(_BULK_FILES)
     options.set_level_zero_slowdown_writes_trigger(_NEVER)
     options.set_level_zero_stop_writes_trigger(_NEVER)
@@ -203,6 +175,7 @@ def _of_family(memory: SharedMemory) -> Options:
     table.set_format_version(5)
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(table)
+    options.set_write_buffer_size(_MEMTABLE_BYTES)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())

@@ -32,7 +32,6 @@ from engine.errors import StoreBusyError, StoreFullError
 from engine.store.compaction_pieces import pieces
 from engine.store.directory import created_s, prepare_directory, same_database
 from engine.store.failures import close_failure, damaged, get_checked, is_full, open_error
-from engine.store.flushes import close_family, until_begun
 from engine.store.iterators import FEW_KEYS, Idle, Sweep, backward, few_keys, lent, singly, swept
 from engine.store.options import FILES_MAX, SharedMemory, database_options, options_of_families
 from engine.store.read_only import open_while_written
@@ -197,7 +196,6 @@ class RocksStore:
             with self._own_family(name) as family:
                 if family is None:
                     return
-                until_begun(family)
                 family.flush()
 
     def checkpoint(self, path: str) -> None:
@@ -208,8 +206,6 @@ class RocksStore:
         Raises:
             OSError: the directory is there, is on another disk, or cannot be written.
         """
-        for family in self._families.values():
-            until_begun(family)
         checkpoint = Checkpoint(self._db)
         try:
             checkpoint.create_checkpoint(path)
@@ -232,7 +228,6 @@ class RocksStore:
                 return False
             for first, last, size in pieces(family.live_files(), start, end):
                 try:
-                    until_begun(family)
                     family.compact_range(first, last)
                 except Exception:
                     if self._closed:
@@ -317,7 +312,7 @@ class RocksStore:
         self._closed = True
         self._forget_iterators()
         self._handles = {}
-        failures = [text for family in self._families.values() if (text := close_family(family))]
+        failures = [text for family in self._families.values() if (text := close_failure(family.close))]
         self._families = {}
         breaks_off = bool(self._owned)  # now: the thread gives its handle back while the database is closed
         if breaks_off:
@@ -351,7 +346,7 @@ class RocksStore:
         try:
             yield family
         finally:
-            text = close_family(family)
+            text = close_failure(family.close)
             self._owned.remove(family)
             if text and not self._closed:
                 message = f"{self.path}: {name} could not be flushed: {text}"

@@ -262,6 +262,16 @@ os._exit(0)
     store.close()
 
 
+def test_the_order_of_sorted_sets_and_the_expiry_index_have_small_memtables(path: Path) -> None:
+    """RocksDB has taken what the options say of these column families, and of no other but the graveyard."""
+    RocksStore(path, ("data", "zset_score", "zset_rank"), scattered=("zset_score", "zset_rank")).close()
+    options = max(path.glob("OPTIONS-*")).read_text()
+    sizes = re.findall(r'\[CFOptions "(\w+)"\].*?write_buffer_size=(\d+)\n', options, re.DOTALL)
+
+    small = {name: int(size) for name, size in sizes if int(size) < 32 << 20}
+    assert {"graveyard": 2 << 20, "expiry": 8 << 20, "zset_score": 8 << 20, "zset_rank": 8 << 20} == small
+
+
 def test_counters_are_replaced_in_place(path: Path) -> None:
     """A memtable of counters does not grow with what replaces them, and they are there after a crash."""
     store = RocksStore(path, ("data", "zset_rank"), counters=("zset_rank",))
@@ -278,6 +288,42 @@ def test_counters_are_replaced_in_place(path: Path) -> None:
     assert {"data": 2000, "zset_rank": 2} == entries
     assert {b"a": b"00000999", b"b": b"00000999"} == family(found, "data") == family(found, "zset_rank")
     found.close()
+
+
+def filters(path: Path) -> dict[str, float]:
+    """Which part of a memtable its filter is, by column family, where there is one."""
+    options = max(path.glob("OPTIONS-*")).read_text()
+    parts = re.findall(r'\[CFOptions "(\w+)"\].*?memtable_prefix_bloom_size_ratio=([\d.]+)\n', options, re.DOTALL)
+    return {name: float(part) for name, part in parts if float(part)}
+
+
+def test_memtables_that_are_looked_up_have_filters(tmp_path: Path) -> None:
+    """Metadata and ids have them, stores share what one would take, and very many have none."""
+    found = {}
+    for stores in (1, 4, 100):
+        path = tmp_path / str(stores)
+        RocksStore(path, FAMILIES, SharedMemory(stores=stores), looked_up=("metadata",)).close()
+        found[stores] = filters(path)
+
+    assert {1: pytest.approx(1 / 256, rel=1e-3), 4: pytest.approx(1 / 1024, rel=1e-3)} == {
+        stores: parts.get("metadata") for stores, parts in found.items() if parts
+    }
+    assert all(set(parts) <= {"metadata", "dedup"} and len(parts) != 1 for parts in found.values())
+
+
+def test_a_filter_hides_nothing(path: Path) -> None:
+    """What was put, replaced and deleted, one by one and as a range, is read as it was written last."""
+    store = RocksStore(path, FAMILIES, looked_up=("data",))
+    get = store.getter("data")
+    write(store, {**RECORDS})
+    changes = Changes()
+    changes.ranges.append(("data", b"00003", b"00005"))
+    changes.of("data").update({b"00001": b"new", b"00002": None})
+    store.write(changes)
+
+    assert [b"new", None, None, None, RECORDS[b"00005"]] == [get(b"%05d" % n) for n in range(1, 6)]
+    assert get(b"absent") is None
+    store.close()
 
 
 def test_a_write_stall_is_a_busy_store(store: RocksStore) -> None:

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -90,26 +89,6 @@ def test_values_replaced_in_place_are_no_points_in_time(path: str) -> None:
     database[b"c"] = b"new"
 
     assert (b"new", None, b"new") == (iterator.value(), database.get(b"b"), database[b"c"])
-
-
-def test_a_flush_may_be_forgotten(path: str) -> None:
-    """Where four memtables become one file: it waits beside one that RocksDB has begun, until another is asked for."""
-    family = rd.Options(raw_mode=True)
-    family.set_write_buffer_size(8 << 20)
-    family.set_min_write_buffer_number_to_merge(4)
-    family.set_max_write_buffer_number(9)
-    database = rd.Rdict(path, options(), column_families={"default": family, "data": family})
-    data = database.get_column_family("data")
-    for n in range(540):
-        data[b"%05d" % n] = b"v" * 65_536
-    thread = Thread(target=data.flush)
-    thread.start()
-    thread.join(0.5)
-    waits = thread.is_alive()
-    database.get_column_family("data").flush(wait=False)
-    thread.join(30)
-
-    assert (True, False) == (waits, thread.is_alive())
 
 
 def test_an_iterator_that_stands_nowhere_has_no_key(path: str) -> None:
