@@ -92,7 +92,7 @@ async def test_an_event_goes_on(tmp_path: Path) -> None:
     async with served(tmp_path) as live:
         writer, killer = await live.client(), await live.client()
         task = await begun(
-            live, writer, "EVAL", "for at = 1, 3000000 do local x = at end return redis.call('INCR', 'n')", 0
+            live, writer, "EVAL", "for at = 1, 30000000 do local x = at end return redis.call('INCR', 'n')", 0
         )
         assert [error(EVENT), error(EVENT)] == [await killer.call("SCRIPT", "KILL") for _ in range(2)]
         assert not task.done()
