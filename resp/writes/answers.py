@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from typing import Final
 
 import structlog
@@ -17,13 +16,12 @@ from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.partitions.owned_partition import OwnedPartition
 from resp.writes.groups import BROKEN
-from resp.writes.items import ITEM_BYTES, Item, Replies, size_of
+from resp.writes.items import ITEM_BYTES, Item, Replies
 from slotlog.clock import ReadClock
 from slotlog.shared.errors import EventError
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
-_ITEM: Final = itemgetter(0)  # of an item and its reply
 
 logger = structlog.get_logger(__name__)
 
@@ -80,7 +78,7 @@ class Answers:
                 logger.exception("answer_failed", command=item.name)
                 item.lose()
                 at += 1
-        size = sum(map(size_of, map(_ITEM, replies)))
+        size = sum([item.size for item, _ in replies])
         self.pending_bytes -= size
         self.pending_events -= len(replies)
         return size - ITEM_BYTES * len(replies)

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from resp.writes.items import Item, entry_of, size_of
+from resp.writes.items import Item
 from resp.writes.outboxes import Outboxes
 from slotlog.log import Entry, RecordPosition
 
@@ -84,7 +84,7 @@ class Outbox:
     def next_group(self, events_max: int, bytes_max: int) -> list[Item]:
         """Take what is to be sent, up to the item that reaches one of the bounds."""
         waiting = self.items
-        if len(waiting) <= events_max and sum(map(size_of, waiting)) <= bytes_max:
+        if len(waiting) <= events_max and sum([item.size for item in waiting]) <= bytes_max:
             return self.take()
         items: list[Item] = []
         size = 0
@@ -97,7 +97,7 @@ class Outbox:
     def append(self, items: list[Item]) -> None:
         """Append them by itself, and wait for the log."""
         self._sent = items
-        entries = list(filter(None, map(entry_of, items)))
+        entries = [item.entry for item in items if item.entry is not None]
         self._appending = asyncio.get_running_loop().create_task(self._append(entries))
 
     def hand_over(self, items: list[Item], positions: list[RecordPosition]) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from resp.writes.company import Company
-from resp.writes.items import Item, entry_of, size_of
+from resp.writes.items import Item
 from slotlog.log import Log, RecordPosition
 
 _GROUP_EVENTS_MAX: Final = 1000
@@ -105,7 +105,7 @@ class Outboxes:
         groups = _cut(ready)
         sent = groups[0][1] if len(groups) == 1 else [item for _, items in groups for item in items]
         self._company.sent(sent)
-        entries = list(filter(None, map(entry_of, sent)))
+        entries = [item.entry for item in sent if item.entry is not None]
         try:
             positions = self.log.append_at_once(entries) if entries else []
         except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for these items
@@ -148,5 +148,5 @@ def _cut(ready: list[Sender]) -> list[tuple[Sender, list[Item]]]:
         groups.append((outbox, items))
         if len(ready) > 1:
             events -= len(items)
-            size -= sum(map(size_of, items))
+            size -= sum([item.size for item in items])
     return groups
