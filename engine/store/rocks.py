@@ -39,7 +39,7 @@ from engine.store.store import EXPIRY_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Cha
 
 _MIB: Final = 1024 * 1024
 _SORTED_FROM: Final = 200  # records of a column family: of fewer the sort takes what RocksDB saves
-_SORTED_FROM_IN_PYTHON: Final = 2_000
+_SORTED_FROM_IN_PYTHON: Final = 2_000  # where the sort is Python's
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)
 _DELETED_MAX: Final = 1000
 _WAL_PART: Final = 10  # of what is stored, the log may be one tenth
