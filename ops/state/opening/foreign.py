@@ -12,6 +12,7 @@ from engine.layouts.records import column_families
 from engine.store.rocks import RocksStore, stored_families
 from engine.store.store import SHARED_CFS, SYSTEM_CF
 from engine.tables.system import Home, open_position
+from ops.state.opening.manifest import refuse_cut_manifest
 
 _PHASE1: Final = "data"
 """The one column family that Phase 1 of NeoKV wrote."""
@@ -25,8 +26,10 @@ def refuse_foreign(path: Path, home: Home) -> bool:
     Returns whether it is such a one.
 
     Raises:
+        CorruptionError: its list of tables is damaged.
         StateMismatchError: it is a state of something else, or no state of slotlog at all.
     """
+    refuse_cut_manifest(path)
     there, wanted = stored_families(path), _families_of(home)
     if there in (frozenset(), wanted):
         return False
