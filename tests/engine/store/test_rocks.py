@@ -262,14 +262,25 @@ os._exit(0)
     store.close()
 
 
-def test_the_order_of_sorted_sets_and_the_expiry_index_have_small_memtables(path: Path) -> None:
-    """RocksDB has taken what the options say of these column families, and of no other but the graveyard."""
-    RocksStore(path, ("data", "zset_score", "zset_rank"), scattered=("zset_score", "zset_rank")).close()
+def test_elements_and_the_order_of_sorted_sets_have_small_memtables(path: Path) -> None:
+    """RocksDB has taken what the options say of these column families: small memtables, more files to a compaction."""
+    families = ("data", "metadata", "zset_score", "zset_rank")
+    RocksStore(path, families, scattered=families[2:], looked_up=("metadata",)).close()
     options = max(path.glob("OPTIONS-*")).read_text()
-    sizes = re.findall(r'\[CFOptions "(\w+)"\].*?write_buffer_size=(\d+)\n', options, re.DOTALL)
+    of_family = re.findall(
+        r'\[CFOptions "(\w+)"\].*?level0_file_num_compaction_trigger=(\d+)\n.*?write_buffer_size=(\d+)\n',
+        options,
+        re.DOTALL,
+    )
 
-    small = {name: int(size) for name, size in sizes if int(size) < 32 << 20}
-    assert {"graveyard": 2 << 20, "expiry": 8 << 20, "zset_score": 8 << 20, "zset_rank": 8 << 20} == small
+    small = {name: (int(size) >> 20, int(files)) for name, files, size in of_family if int(size) < 32 << 20}
+    assert {
+        "data": (8, 8),
+        "zset_score": (4, 8),
+        "zset_rank": (4, 8),
+        "expiry": (8, 4),
+        "graveyard": (2, 4),
+    } == small
 
 
 def test_counters_are_replaced_in_place(path: Path) -> None:
