@@ -71,9 +71,12 @@ class ServerObserver:
         server = self._server
         if partition in server.pipelines:
             server.witness()
+            if server.pipelines[partition].look_back():
+                server.loading[partition] = None
             server.refresh()
             self._follow_condition(partition, condition)
             if condition is Condition.RUNNING:
+                server.pipelines[partition].local_writes.write_soon()
                 server.blocked.look_again()
         elif partition in server.replicas:
             server.witness()

@@ -47,7 +47,8 @@ class WritePipeline:
     Attributes:
         answers: to whom replies go, and how much waits.
         local_writes: what is on its way to the log and into the state.
-        ready_offset: where the log ended when the server began; before that it answers LOADING.
+        ready_offset: where the log ended when the server began, or clients were answered; before that it answers
+            LOADING.
         ticking: a TICK is under way.
         closing: no write is taken any more.
         on_submitted: told of each write that is queued; None when nobody wants to know.
@@ -92,6 +93,15 @@ class WritePipeline:
             return stopping(self._log.partitions) if write else None
         hint = "; nothing was written" if write else ""
         return CommandError(f"ERR partition {self.partition} is {owned.condition}: {owned.reason}{hint}")
+
+    def look_back(self) -> bool:
+        """Whether the open state lacks what clients were answered: a store that failed has lost what it had gathered.
+
+        Until the log has given it again nothing is read.
+        """
+        self.ready_offset = max(self.ready_offset, self.local_writes.answered_offset)
+        worker = self.owned.worker
+        return worker.is_open and worker.machine.next_offset < self.ready_offset < NOT_READY
 
     @property
     def is_coming(self) -> bool:
