@@ -29,8 +29,8 @@ _MEMTABLE_BYTES: Final = 32 * _MIB
 # HGET of what is in no memory takes 3.5 us instead of 3.3. With 16 files a HGET takes 4.3.
 _ELEMENT_MEMTABLE_BYTES: Final = 8 * _MIB
 _SMALL_FILES: Final = 8
-# As many bytes of them as of large ones may be behind with their compaction before a write is refused: with RocksDB's
-# own 20 files 50 to 170 of 2.5 million pairs of 100 bytes were, written as fast as can be, and none with these.
+# About as many bytes of them as of large ones may be behind with their compaction before a write is refused: with
+# RocksDB's own 20 files 50 to 170 of 2.5 million pairs of 100 bytes were, written as fast as can be, none with these.
 _SMALL_FILES_SLOW: Final = 64
 _SMALL_FILES_MAX: Final = 96
 # A million keys that are due at one TICK die in one millisecond, through which each reclaiming slice walks from its
@@ -60,7 +60,9 @@ _BULK_FILTER_PART: Final = 1 / 64  # of a memtable
 _NEVER: Final = 1 << 30
 
 FILES_MAX: Final = 4
-"""So many files of flushed memtables, in one column family, are compacted: RocksDB's own default."""
+"""So many files of flushed memtables, in one column family, are compacted: RocksDB's own default. Of elements it is
+eight, but what a rebuild has put off is compacted from these on, in every column family.
+"""
 
 _COUNT: Final = re.compile(r"^(rocksdb\.\S+) COUNT : (\d+)$", re.MULTILINE)
 
@@ -133,7 +135,8 @@ def options_of_families(
         names: beside RocksDB's own, `default`.
         scattered: those of them whose records are written anywhere among each other.
         counters: those of them whose values are of one size and replaced all the time, see `RocksStore`.
-        looked_up: those of them that are asked for keys before they are put: their memtables have filters, and ids'.
+        looked_up: those of them that are asked for keys before they are put: their memtables, and ids', have filters
+            and are large; those of all other families of a layout are small.
         bulk: for a state that is built from nothing, see `_for_bulk`.
     """
     families = {name: _of_family(memory) for name in ("default", *names)}

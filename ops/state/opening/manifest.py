@@ -3,7 +3,7 @@
 RocksDB ends its MANIFEST at a record that is longer than what is left of the file, as a power loss leaves one, and
 skips the rest of a block behind zeros. A flipped bit in a record's length looks the same. The tables that later records
 name are gone then, the write-ahead log goes on behind them, and the state lacks what its position says it has. At a
-type of record that a MANIFEST has not RocksDB 10 reads on for ever.
+type of record that a MANIFEST has not the RocksDB of rocksdict 0.3.29 reads on for ever.
 The format: https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format, which a MANIFEST shares.
 """
 

@@ -13,6 +13,7 @@ from engine.store.rocks import RocksStore
 from engine.tables.system import Home, read_home
 from ops.config import Settings, load_settings
 from ops.state.opening.directories import partition_path, state_directories
+from ops.state.opening.manifest import refuse_cut_manifest
 
 _RECORDED: Final = ("topic", "partitions", "layout")
 
@@ -57,8 +58,10 @@ def recorded_home(data: Path) -> Home | None:
 def _homes(data: Path) -> Iterator[Home]:
     """What each partition in `data` says it is."""
     for partition in state_directories(data):
+        path = partition_path(data, partition)
         try:
-            with closing(RocksStore(partition_path(data, partition), (), read_only=True)) as store:
+            refuse_cut_manifest(path)
+            with closing(RocksStore(path, (), read_only=True)) as store:
                 home = read_home(store)
         except (CorruptionError, OSError):
             continue

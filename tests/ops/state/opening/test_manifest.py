@@ -22,6 +22,8 @@ FLUSHES = 3  # of the fourth RocksDB would compact, and change files while they 
 BLOCK_BYTES = 32 * 1024
 FAMILIES = column_families(LAYOUTS[DEFAULT_LAYOUT])
 HEADER = struct.Struct("<IHB")
+LONGER = (5, 0x80)  # the byte of a record's header, and the bit: it is longer than the file
+UNKNOWN_TYPE = (6, 0x04)  # it is a piece of a recycled log
 
 
 def flushed(path: Path, key_bytes: int = 1) -> Path:
@@ -68,8 +70,9 @@ def flip(path: Path, at: int, mask: int) -> None:
 
 
 @pytest.mark.damaging
-def test_each_record_with_a_longer_length_is_refused(tmp_path: Path) -> None:
-    """One flipped bit says that a record is longer than the file: of each record that is found, the last as well."""
+@pytest.mark.parametrize(("at", "mask"), [LONGER, UNKNOWN_TYPE])
+def test_one_flipped_bit_of_any_record_is_refused(at: int, mask: int, tmp_path: Path) -> None:
+    """Of each record the bit that RocksDB takes for the end, or reads on at for ever; of the last one as well."""
     path = flushed(tmp_path)
     whole = manifest_of(path).read_bytes()
     found = list(records(whole))
@@ -78,21 +81,8 @@ def test_each_record_with_a_longer_length_is_refused(tmp_path: Path) -> None:
 
     for begin, _ in found:
         manifest_of(path).write_bytes(whole)
-        flip(path, begin + 5, 0x80)
+        flip(path, begin + at, mask)
         with pytest.raises(CorruptionError, match=rf"to byte {begin} of {len(whole)}\); rebuild it with `slotlog"):
-            refuse_cut_manifest(path)
-
-
-@pytest.mark.damaging
-def test_each_record_of_an_unknown_type_is_refused(tmp_path: Path) -> None:
-    """Where one flipped bit makes a piece of a recycled log of it, RocksDB would read it again and again."""
-    path = flushed(tmp_path)
-    whole = manifest_of(path).read_bytes()
-
-    for begin, _ in records(whole):
-        manifest_of(path).write_bytes(whole)
-        flip(path, begin + 6, 0x04)
-        with pytest.raises(CorruptionError, match=f"to byte {begin} of"):
             refuse_cut_manifest(path)
 
 
@@ -101,7 +91,7 @@ def test_rocksdb_alone_leaves_tables_out_in_silence(tmp_path: Path) -> None:
     """Without the check a state has a position that is ahead of its records: once RocksDB tells, the check can go."""
     path = flushed(tmp_path)
     middle = [begin for begin, _ in records(manifest_of(path).read_bytes())][-8]
-    flip(path, middle + 5, 0x80)
+    flip(path, middle + LONGER[0], LONGER[1])
 
     with closing(RocksStore(path, FAMILIES)) as store:
         assert b"%d" % FLUSHES == store.getter(SYSTEM_CF)(b"position")
@@ -137,7 +127,8 @@ def test_zeros_in_a_manifest_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.damaging
-def test_verbs_name_the_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("at", "mask"), [LONGER, UNKNOWN_TYPE])
+def test_verbs_name_the_damage(at: int, mask: int, tmp_path: Path) -> None:
     """Those that read and those that write, wherever the list of tables is cut: also before all families are named."""
     path = flushed(tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "open")
@@ -145,7 +136,7 @@ def test_verbs_name_the_damage(tmp_path: Path) -> None:
 
     for begin, _ in list(records(whole))[6::9]:
         manifest_of(path).write_bytes(whole)
-        flip(path, begin + 5, 0x80)
+        flip(path, begin + at, mask)
         for verb in (["digest"], ["check"], ["clean", "--now"]):
             result = run(*verb, "--data", tmp_path / "data")
             assert 1 == result.exit_code
