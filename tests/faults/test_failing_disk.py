@@ -158,19 +158,22 @@ def test_each_call_of_a_running_service_fails_once(service: Service, disk: Faili
 
 
 @pytest.mark.parametrize(
-    ("kind", "word", "reason"),
+    ("kind", "word", "reason", "answered"),
     [
-        ("write", LOG, "the last append failed, so that nothing can be written: "),
-        ("sync", LOG, "the last append failed, so that nothing can be written: "),
-        ("write", STATE, "IO error: While appending to file: "),
+        ("write", LOG, "the last append failed, so that nothing can be written: ", 0),
+        ("sync", LOG, "the last append failed, so that nothing can be written: ", 0),
+        ("write", STATE, "IO error: While appending to file: ", 1),  # the log has it before RocksDB is written
     ],
 )
 @pytest.mark.timeout(300)
-def test_a_disk_that_fails_for_a_while(service: Service, disk: FailingDisk, kind: str, word: str, reason: str) -> None:
+def test_a_disk_that_fails_for_a_while(
+    service: Service, disk: FailingDisk, kind: str, word: str, reason: str, answered: int
+) -> None:
     """`/readyz` is 503 with the reason as long as nothing can be written, and 200 when the disk is well again."""
     with service.started() as process:
         service.until(200)
         service.write(20)
+        service.until(200)  # and what the last of them has left to be written behind its answer is written
         disk.fail(kind, word, 1, FOR_EVER)
         errors = service.write(3)
         (partition,) = service.until(503)["partitions"]
@@ -181,7 +184,7 @@ def test_a_disk_that_fails_for_a_while(service: Service, disk: FailingDisk, kind
         service.end(process)
 
     assert reason in partition["reason"]
-    assert 3 == len(errors)
+    assert 3 - answered == len(errors)
     assert [] == [text for text in errors if not text.startswith(EXPECTED)]
     assert ([], []) == (lost, service.said_wrongly())
     check_whole(service, f"sqlite:///{service.data / LOG}")
