@@ -2,7 +2,8 @@
 
 SQLite copies in the commit that fills the `-wal`, and the clients of that commit wait for it. Measured with 50 clients
 that send one SET at a time, where a group of writes takes 1.0 ms: one in 180 took 2.6 ms with SQLite's usual 1,000
-pages, one in 730 took 7 ms with 4,000. With those and a thread that copies each 1,000 the longest took 4 to 5.5.
+pages, one in 730 took 7 ms with 4,000. With those and a thread that copies each 1,000 the longest took 4 to 5.5. With
+8,000 pages, copies of 1,000, 2,000 and 3,000 have the same 99th percentiles within the noise.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import sqlite3
 from typing import Final
 
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError
-from slotlog.log.embedded.file import connect, in_thread
+from slotlog.log.embedded.file import CHECKPOINT_PAGES, connect, in_thread
 from slotlog.log.embedded.open_files import Files
 from slotlog.log_lines import LineLogger
 
-_PAGES: Final = 1000
+_COPIES: Final = 4  # until SQLite would copy
 _PAGE_BYTES: Final = 4096
 _PAGES_OF_APPEND: Final = 4  # beside those of its rows: heads, an inner page, the first one, the rest of the last
 _ROW_BYTES: Final = 64  # beside the value
@@ -29,9 +30,13 @@ class Checkpoints:
 
     Args:
         files: the log's.
+
+    Attributes:
+        pages_max: of the `-wal`, when SQLite itself copies them; a quarter of them are copied at once.
     """
 
     def __init__(self, files: Files) -> None:
+        self.pages_max = CHECKPOINT_PAGES
         self._files = files
         self._connection: sqlite3.Connection | None = None
         self._running: asyncio.Task[None] | None = None
@@ -41,7 +46,7 @@ class Checkpoints:
     def appended(self, rows: int, value_bytes: int) -> None:
         """Count an append of the event loop's thread."""
         self._pages += _PAGES_OF_APPEND + (rows * _ROW_BYTES + value_bytes) // _PAGE_BYTES
-        if self._pages >= _PAGES and self._running is None:
+        if self._pages * _COPIES >= self.pages_max and self._running is None:
             self._pages = 0
             self._running = asyncio.get_running_loop().create_task(self._run())
 

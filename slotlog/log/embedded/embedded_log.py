@@ -34,7 +34,7 @@ from slotlog.log.embedded.open_files import Files
 from slotlog.log.embedded.reader import EmbeddedReader
 from slotlog.log.embedded.times import first_at, set_time_back
 from slotlog.log.embedded.upgrade import upgrade
-from slotlog.log.embedded.wal_room import WalRoom
+from slotlog.log.embedded.wal_room import ROOMY_CHECKPOINT_PAGES, WalRoom
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
 
@@ -105,7 +105,7 @@ class EmbeddedLog:
         self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
         self._writer.start()
         self._mark_keeper = MarkKeeper(self._mark, self._files, identity, self._query)
-        self._wal_room = WalRoom(self._path, self.append_counts, self.write)
+        self._wal_room = WalRoom(self._files, self.append_counts, self._room_made)
         self._checkpoints = Checkpoints(self._files)
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
@@ -330,6 +330,13 @@ class EmbeddedLog:
         identity = local_file.read_identity(connection, self._path)
         check_settings(identity, self._path, self._topic, self._partitions)
         return identity
+
+    def _room_made(self) -> None:
+        """Let SQLite and its copies wait for more pages: by now the `-wal` and its index have room for them."""
+        assert self._connection is not None, "not started"
+        assert self._checkpoints is not None, "not started"
+        self._connection.execute(f"PRAGMA wal_autocheckpoint = {ROOMY_CHECKPOINT_PAGES}")
+        self._checkpoints.pages_max = ROOMY_CHECKPOINT_PAGES
 
     def _open_writer(self) -> Writer:
         if self._writer is None:

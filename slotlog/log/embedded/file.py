@@ -43,9 +43,10 @@ CHECKPOINT_PAGES: Final = 3800
 """Of the `-wal`, when SQLite copies them to the file, in the commit that it is at. `Checkpoints` does most before.
 
 With some 4,060 the `-shm` gets larger, for which a full disk has no room: that is another error than for the `-wal`.
+Where `WalRoom` has made it larger, the connection that appends has `ROOMY_CHECKPOINT_PAGES`.
 """
 
-_CACHE_BYTES: Final = 512 * 1024
+CACHE_BYTES: Final = 512 * 1024
 """Of the file's pages, for each connection: an append needs seven. SQLite's own 2 MB made a service 1.4 MB larger."""
 
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
@@ -105,7 +106,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             patiently(lambda: connection.execute("PRAGMA auto_vacuum = INCREMENTAL"))
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_BYTES // 1024}")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES // 1024}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
     except sqlite3.Error as error:

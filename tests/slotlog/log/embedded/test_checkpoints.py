@@ -72,7 +72,8 @@ async def test_one_copies_at_a_time(local_log: EmbeddedLog, monkeypatch: pytest.
         at_once -= 1
 
     monkeypatch.setattr(Checkpoints, "_copy", copy)
-    monkeypatch.setattr(checkpoints, "_PAGES", 20)
+    assert local_log._checkpoints is not None
+    local_log._checkpoints.pages_max = 80
     for _ in range(50):
         assert local_log.append_at_once(GROUP) is not None
     await idle(local_log)
@@ -118,7 +119,7 @@ def test_sqlite_waits_for_more_pages_than_are_copied_at_once(local_path: Path) -
     """Else each commit would copy before a thread could."""
     with contextlib.closing(connect(local_path, create=True)) as connection:
         assert (CHECKPOINT_PAGES,) == connection.execute("PRAGMA wal_autocheckpoint").fetchone()
-    assert CHECKPOINT_PAGES > 3 * checkpoints._PAGES
+    assert checkpoints._COPIES > 3
 
 
 async def test_a_log_is_closed_behind_a_copy(local_path: Path) -> None:

@@ -8,26 +8,45 @@ import asyncio
 import contextlib
 import os
 import shutil
-import sqlite3
-from functools import partial
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 
 import pytest
 
-from slotlog.log import Entry
+from slotlog.errors import LogMismatchError
+from slotlog.log import Entry, RecordPosition
 from slotlog.log.embedded import wal_room
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import connect
-from slotlog.log.embedded.wal_room import make_room
+from slotlog.log.embedded.file import CHECKPOINT_PAGES, connect, works_of
+from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.wal_room import ROOMY_CHECKPOINT_PAGES, make_room
 from tests.slotlog.log.reading import append, read_values
 
-ROOM = 32 + 4000 * (24 + 4096)
+ROOM = 32 + 8200 * (24 + 4096)
+INDEX = 96 * 1024
 
 
 def wal_of(path: Path) -> Path:
     """The file beside the log that holds what is committed and not in the log yet."""
     return path.with_name(f"{path.name}-wal")
+
+
+def index_of(path: Path) -> Path:
+    """SQLite's index of that file."""
+    return path.with_name(f"{path.name}-shm")
+
+
+def has_room(path: Path) -> bool:
+    """Whether both are as large as they become."""
+    return wal_of(path).stat().st_size >= ROOM and index_of(path).stat().st_size >= INDEX
+
+
+def pages_max(log: EmbeddedLog) -> tuple[int, int]:
+    """Of the `-wal`, when SQLite copies in a commit of the event loop, and what the thread goes by."""
+    assert log._connection is not None and log._checkpoints is not None  # noqa: PT018 - both since its start
+    (pages,) = log._connection.execute("PRAGMA wal_autocheckpoint").fetchone()
+    return pages, log._checkpoints.pages_max
 
 
 async def crashed(path: Path, to: Path) -> list[bytes | None]:
@@ -55,41 +74,43 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_log_that_takes_appends_gets_room(local_path: Path, tmp_path: Path) -> None:
-    """Then the `-wal` keeps its size, and a crash before, at and after many rounds of it loses nothing acknowledged."""
+    """Then both files keep their size, and a crash before, at and after many rounds loses nothing acknowledged."""
     log = EmbeddedLog(local_path, topic="t", partitions=2)
     await log.start()
     try:
         await append(log, b"0")
         await asyncio.sleep(0.01)
-        assert wal_of(local_path).stat().st_size < ROOM  # as one append is not enough
+        assert not has_room(local_path)  # as one append is not enough
+        assert (CHECKPOINT_PAGES, CHECKPOINT_PAGES) == pages_max(log)
         await append(log, b"1")
         assert log._wal_room is not None
         await asyncio.wait_for(log._wal_room._running, 60)
-        assert wal_of(local_path).stat().st_size == ROOM
+        assert has_room(local_path)
+        assert (ROOMY_CHECKPOINT_PAGES, ROOMY_CHECKPOINT_PAGES) == pages_max(log)
         assert [b"0", b"1"] == await crashed(local_path, tmp_path / "first")
 
+        sizes = wal_of(local_path).stat().st_size, index_of(local_path).stat().st_size
         values: list[bytes | None] = [b"0", b"1"]
-        for number in range(120):  # some 82 pages each, so that SQLite begins the file anew twice
+        for number in range(240):  # some 82 pages each, so that SQLite begins the file anew twice
             group = [b"%d" % number + b"x" * 3900] * 80
             values += group
             if log.append_at_once([Entry(0, b"", value) for value in group]) is None:
                 await append(log, *group)
-            if number == 0 or 44 <= number <= 50:
+            if number == 0 or 94 <= number <= 100:
                 assert values == await crashed(local_path, tmp_path / str(number))
-        assert wal_of(local_path).stat().st_size == ROOM
+        assert sizes == (wal_of(local_path).stat().st_size, index_of(local_path).stat().st_size)
         assert values == await crashed(local_path, tmp_path / "last")
     finally:
         await log.close()
 
 
 async def test_room_before_anything_was_written(local_path: Path, tmp_path: Path) -> None:
-    """A `-wal` of nothing but zeros is an empty one, for who has it open and after a crash."""
+    """A `-wal` of nothing but what was taken back is an empty one, for who has it open and after a crash."""
     log = EmbeddedLog(local_path, topic="t", partitions=2)
     await log.start()
     try:
-        await log.write(partial(make_room, path=local_path))
-        content = wal_of(local_path).read_bytes()
-        assert (ROOM, 0) == (len(content), sum(content))
+        assert make_room(Files(local_path))
+        assert has_room(local_path)
         assert [] == await crashed(local_path, tmp_path / "empty")
         await append(log, b"a")
         assert [b"a"] == await crashed(local_path, tmp_path / "one")
@@ -97,70 +118,122 @@ async def test_room_before_anything_was_written(local_path: Path, tmp_path: Path
         await log.close()
 
 
-async def test_what_is_there_stays(local_log: EmbeddedLog, local_path: Path) -> None:
-    """Room is added behind what others have written; a file that is longer is left as it is."""
+async def test_what_is_there_stays(local_log: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
+    """Room is made behind what others have written, and not twice."""
     await append(local_log, *[b"x" * 3000] * 100)
     before = wal_of(local_path).read_bytes()
-    await local_log.write(partial(make_room, path=local_path))
-    assert wal_of(local_path).read_bytes() == before + bytes(ROOM - len(before))
+    marks = mark_of(local_path)
+    assert make_room(Files(local_path))
+    made = wal_of(local_path).read_bytes()
+    assert before == made[: len(before)]
+    assert marks == mark_of(local_path)
+    assert [b"x" * 3000] * 100 == await crashed(local_path, tmp_path / "made")
 
-    os.truncate(wal_of(local_path), ROOM + 5)
-    await local_log.write(partial(make_room, path=local_path))
-    assert wal_of(local_path).stat().st_size == ROOM + 5
+    os.truncate(wal_of(local_path), len(made) + 5)  # which none would make
+    assert make_room(Files(local_path))
+    assert wal_of(local_path).stat().st_size == len(made) + 5
+
+
+def mark_of(path: Path) -> tuple[int, int, list[str]]:
+    """What a reader sees of the file: its pages, how many works it has had, its tables."""
+    with contextlib.closing(connect(path)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema ORDER BY name")]
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        return pages, works_of(connection), tables
 
 
 async def test_nobody_else_writes_meanwhile(
     local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log's lock is held: what another process wrote behind the end would be overwritten."""
-    pwrite, locked = os.pwrite, list[str]()
+    """The log's lock is held, appends go by the thread that waits for it, and none is lost."""
+    await append(local_log, b"a")
+    appending: list[asyncio.Task[list[RecordPosition]]] = []
+    loop = asyncio.get_running_loop()
 
-    def looking(file: int, data: bytes, offset: int) -> int:
-        with contextlib.closing(connect(local_path)) as other:
-            try:
-                other.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                locked.append(str(error))
-        return pwrite(file, data, offset)
+    def begin() -> None:
+        assert local_log.append_at_once([Entry(0, b"", b"b")]) is None
+        appending.append(loop.create_task(local_log.append([Entry(0, b"", b"b")])))
 
-    monkeypatch.setattr("slotlog.log.embedded.wal_room.os.pwrite", looking)
-    await local_log.write(partial(make_room, path=local_path))
+    def looking(path: Path) -> None:
+        asyncio.run_coroutine_threadsafe(asyncio.to_thread(lambda: None), loop).result()
+        loop.call_soon_threadsafe(begin)
+        while not appending:
+            sleep(0.001)
 
-    assert {"database is locked"} == set(locked)
+    monkeypatch.setattr(wal_room, "_sync", looking)
+    assert await asyncio.to_thread(make_room, Files(local_path))
+    (task,) = appending
+    await task
+
+    assert [b"a", b"b"] == await read_values(local_log, 2)
 
 
 async def test_a_disk_that_has_little_room(
     local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Most of it is left to others: an eighth of what is free is the most that is taken."""
-    fstatvfs = os.fstatvfs
+    statvfs = os.statvfs
 
     def with_free(free_bytes: int) -> None:
-        def stat(file: int) -> SimpleNamespace:
-            return SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=fstatvfs(file).f_frsize)
+        def stat(path: Path) -> SimpleNamespace:
+            return SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=statvfs(path).f_frsize)
 
-        monkeypatch.setattr("slotlog.log.embedded.wal_room.os.fstatvfs", stat)
+        monkeypatch.setattr("slotlog.log.embedded.wal_room.os.statvfs", stat)
 
     await append(local_log, b"a")
     missing = ROOM - wal_of(local_path).stat().st_size
     with_free(8 * missing - 4096)
-    await local_log.write(partial(make_room, path=local_path))
-    assert wal_of(local_path).stat().st_size < ROOM
+    assert not make_room(Files(local_path))
+    assert not has_room(local_path)
     with_free(8 * missing + 4096)
-    await local_log.write(partial(make_room, path=local_path))
-    assert wal_of(local_path).stat().st_size == ROOM
+    assert make_room(Files(local_path))
+    assert has_room(local_path)
 
 
-async def test_a_full_disk(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without room for the room the log goes on as it was."""
+@pytest.mark.usefixtures("impatient")
+async def test_a_full_disk(local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without room for the room the log goes on as it was, and SQLite does not wait for more pages."""
 
-    def full(*_: object) -> int:
+    def full(_: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("slotlog.log.embedded.wal_room.os.pwrite", full)
-    await append(local_log, b"a")
-    await local_log.write(partial(make_room, path=local_path))
-    await append(local_log, b"b")
+    monkeypatch.setattr(wal_room, "_sync", full)
+    log = EmbeddedLog(local_path, topic="t", partitions=1)
+    await log.start()
+    try:
+        await append(log, b"a")
+        await append(log, b"b")
+        assert log._wal_room is not None
+        await asyncio.wait_for(log._wal_room._running, 60)
+        assert (CHECKPOINT_PAGES, CHECKPOINT_PAGES) == pages_max(log)
+        await append(log, b"c")
+        assert [b"a", b"b", b"c"] == await read_values(log, 3)
+    finally:
+        await log.close()
 
-    assert wal_of(local_path).stat().st_size < ROOM
-    assert [b"a", b"b"] == await read_values(local_log, 2)
+
+async def test_no_room_beside_another_log(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A log that was exchanged gets none: a connection to it would make a new `-wal`."""
+    await append(local_log, b"a")
+    files = Files(local_path)
+    local_path.rename(local_path.with_name("moved"))
+    local_path.write_bytes(b"")
+    with pytest.raises(LogMismatchError):
+        make_room(files)
+    local_path.unlink()
+    local_path.with_name("moved").rename(local_path)
+
+
+async def test_a_process_was_killed(local_log: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
+    """Its `-wal` is as large as it was, and whoever opens it first makes an index for all of it."""
+    await append(local_log, b"a")
+    assert make_room(Files(local_path))
+    copy = tmp_path / "killed" / local_path.name
+    copy.parent.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{local_path}{suffix}", copy.parent)
+    with contextlib.closing(connect(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (1,)
+        assert make_room(Files(copy))
+        assert has_room(copy)
+        assert wal_of(copy).stat().st_size == wal_of(local_path).stat().st_size
