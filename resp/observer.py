@@ -76,7 +76,7 @@ class ServerObserver:
             server.refresh()
             self._follow_condition(partition, condition)
             if condition is Condition.RUNNING:
-                server.pipelines[partition].local_writes.write_soon()
+                server.pipelines[partition].local_writes.behind.write_soon()
                 server.blocked.look_again()
         elif partition in server.replicas:
             server.witness()

@@ -99,7 +99,7 @@ class WritePipeline:
 
         Until the log has given it again nothing is read.
         """
-        self.ready_offset = max(self.ready_offset, self.local_writes.answered_offset)
+        self.ready_offset = max(self.ready_offset, self.local_writes.behind.answered_offset)
         worker = self.owned.worker
         return worker.is_open and worker.machine.next_offset < self.ready_offset < NOT_READY
 

@@ -17,7 +17,7 @@ from engine.store.store import Changes
 from ingest.applying.batches import commit_path
 from resp.clients.session import Session
 from resp.clients.shared import Shared
-from resp.writes import local_writes
+from resp.writes import written_behind
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import FAMILIES, pipeline, serving, until
 
@@ -108,7 +108,7 @@ async def test_a_large_group_is_written_at_once(
     tmp_path: Path, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of more writes than that the copies in memory would cost more than is gained."""
-    monkeypatch.setattr(local_writes, "_GATHERED_MAX", 2)
+    monkeypatch.setattr(written_behind, "_GATHERED_MAX", 2)
     async with serving(tmp_path / "log", stores={0: store}, cleans=False) as live:
         client = await live.client()
         store.steps.clear()
