@@ -16,12 +16,14 @@ from typing import Final
 from engine.errors import CorruptionError
 from engine.store.plain import PlainReader
 from engine.store.read_only import open_while_written
+from ops.state.opening.manifest import refuse_cut_manifest
 
 CURRENT: Final = "CURRENT"
 """The file of a database that names its tables."""
 
 _IDENTITY: Final = "IDENTITY"
 _DIGEST_BYTES: Final = 16
+_MEND: Final = "bring it back from a backup, or let its own program repair it"
 _READ: Final = (CURRENT, "MANIFEST-*", "*.sst", "*.blob", "*.log")
 """What RocksDB reads of a database. The rest it would only write: its own log, its lock, its options."""
 
@@ -71,6 +73,7 @@ def _open(database: Path, links: Path, writer: str) -> PlainReader:
     for pattern in _READ:
         for file in database.glob(pattern):
             (links / file.name).symlink_to(file)
+    refuse_cut_manifest(database, _MEND)
     try:
         return PlainReader(links)
     except CorruptionError as error:

@@ -25,8 +25,12 @@ _TYPES: Final = range(1, 5)  # a whole record, the first, a middle and the last 
 _MASK: Final = 0xA282EAD8
 
 
-def refuse_cut_manifest(path: Path) -> None:
+def refuse_cut_manifest(path: Path, mend: str = MEND) -> None:
     """Do nothing when RocksDB will read all of the MANIFEST in `path`, or find its damage by itself.
+
+    Args:
+        path: the database's directory.
+        mend: what to do about damage, for the message.
 
     Raises:
         CorruptionError: it would not read it to the end, and what it leaves out is no torn last record.
@@ -39,7 +43,7 @@ def refuse_cut_manifest(path: Path) -> None:
             continue
         if begin + len(block) < len(content) or _is_damaged(block, end):
             raise CorruptionError(
-                f"{path} is damaged (its list of tables can be read to byte {begin + end} of {len(content)}); {MEND}"
+                f"{path} is damaged (its list of tables can be read to byte {begin + end} of {len(content)}); {mend}"
             )
 
 

@@ -16,6 +16,7 @@ from ops.importing.kvrocks.slots import has_slots
 from tests.layouts import column_families
 from tests.ops.importing.kvrocks.imported import import_all
 from tests.ops.importing.kvrocks.written import KvrocksWriter
+from tests.ops.state.opening.test_manifest import LONGER, UNKNOWN_TYPE, flip, manifest_of, records
 
 
 def _nothing(path: Path) -> None:
@@ -90,6 +91,22 @@ def test_a_damaged_directory_is_refused(tmp_path: Path, damage: Callable[[Path],
     damage(tmp_path / "db")
 
     with pytest.raises((CorruptionError, OSError), match=r"damaged|cannot be"):
+        import_all(tmp_path)
+
+
+@pytest.mark.damaging
+@pytest.mark.parametrize("flipped", [LONGER, UNKNOWN_TYPE])
+def test_a_list_of_tables_with_a_flipped_bit_is_refused(tmp_path: Path, flipped: tuple[int, int]) -> None:
+    """RocksDB would leave out the tables behind it in silence, or read on at it for ever."""
+    with KvrocksWriter(tmp_path) as kvrocks:
+        for key in (b"k", b"l"):
+            kvrocks.string(key, b"v")
+            kvrocks.flush()
+    database = tmp_path / "db"
+    *_, (last, _) = records(manifest_of(database).read_bytes())
+    flip(database, last + flipped[0], flipped[1])
+
+    with pytest.raises(CorruptionError, match=rf"{database} is damaged \(its list of tables .*; bring it back from a"):
         import_all(tmp_path)
 
 
