@@ -9,6 +9,7 @@ directory, or what `SLOTLOG_CONFIG` names), the defaults below.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -20,7 +21,13 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.dataclasses import dataclass as validated
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 
 from engine import native
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
@@ -295,6 +302,8 @@ def load_settings(**options: Any) -> Settings:
             for fault in error.errors()
         ]
         raise ConfigError("; ".join(faults)) from None
+    except SettingsError as error:
+        raise ConfigError(_no_json(error)) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{_config_file()} is not TOML: {error}") from None
     except UnicodeDecodeError as error:
@@ -307,6 +316,15 @@ def load_settings(**options: Any) -> Settings:
 
 def _config_file() -> str:
     return os.environ.get("SLOTLOG_CONFIG", "slotlog.toml")
+
+
+def _no_json(error: SettingsError) -> str:
+    """Which variable holds what could not be taken as JSON: pydantic names the table alone."""
+    cause = error.__cause__
+    if not isinstance(cause, json.JSONDecodeError):
+        return str(error)
+    names = [name for name, value in os.environ.items() if name.upper().startswith("SLOTLOG_") and value == cause.doc]
+    return f"{' or '.join(names)}: it has to be JSON: {cause}"
 
 
 def _said(place: tuple[str, ...], kind: str, message: str, given: Mapping[str, Any]) -> str:

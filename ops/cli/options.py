@@ -108,13 +108,13 @@ def print_error(kind: str, message: str, *, json: bool) -> None:
             print_json({"error": message, "kind": kind})
             sys.stdout.flush()
         except OSError:
-            _forget_stdout()
+            forget_stdout()
         else:
             return
     print(f"slotlog: {message}", file=sys.stderr)
 
 
-def _forget_stdout() -> None:
+def forget_stdout() -> None:
     """Let what is still buffered go nowhere when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
@@ -176,10 +176,10 @@ def reports_errors(verb: Callable[P, R]) -> Callable[P, R]:
         except typer.Exit:  # a RuntimeError, and how a verb ends that has said why
             raise
         except BrokenPipeError as error:
-            _forget_stdout()
+            forget_stdout()
             raise typer.Exit(0) from error
         except _EXPECTED as error:
-            print_error(type(error).__name__, _text(error), json=bool(kwargs.get("json")))
+            print_error(type(error).__name__, text_of(error), json=bool(kwargs.get("json")))
             raise typer.Exit(1) from error
 
     return wrapped
@@ -226,7 +226,7 @@ def _flushed(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 _ROOM = ": make room, and run the same command again"
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """What to say of an error; the operating system's own without its number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{os.fspath(error.filename)}: {error.strerror}{_ROOM if error.errno == ENOSPC else ''}"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from ops.cli.options import print_error
+from ops.cli.options import forget_stdout, print_error, text_of
 
 RUN: Final = "Run"
 EVENTS: Final = "Send and read"
@@ -30,8 +30,16 @@ class Program(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Run the words of `args`, or those of the command line."""
         words = sys.argv[1:] if args is None else list(args)
+        try:
+            return self._run(words, *rest, **extra)
+        except OSError as error:  # the help or a usage error could not be written; a verb tells of its own
+            print_error(type(error).__name__, text_of(error), json=False)
+            forget_stdout()
+            sys.exit(1)
+
+    def _run(self, words: list[str], *rest: Any, **extra: Any) -> Any:
         if "--json" not in words:
-            return super().main(args, *rest, **extra)
+            return super().main(words, *rest, **extra)
         try:
             status = super().main(words, *rest, **{**extra, "standalone_mode": False})
         except typer.TyperException as error:

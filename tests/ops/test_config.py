@@ -90,6 +90,16 @@ def test_unknown_setting_in_the_file_is_refused(tmp_path: Path) -> None:
         load_settings()
 
 
+@pytest.mark.parametrize("name", ["SLOTLOG_REDIS__CONFIG", "slotlog_redis"])
+def test_a_variable_that_is_no_json_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a whole table as well; the value is not repeated."""
+    monkeypatch.setenv(name, '{"canary-secret')
+
+    with pytest.raises(ConfigError, match=f"^{name}: ") as error:
+        load_settings()
+    assert "canary-secret" not in str(error.value)
+
+
 def test_missing_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """SLOTLOG_CONFIG that names no file is an error."""
     monkeypatch.setenv("SLOTLOG_CONFIG", "absent.toml")

@@ -272,6 +272,9 @@ def test_errors_of_the_system_are_plain(
         ("digest --data data >&-", 0, ""),
         ("produce - --data made <&-", 0, "0 events appended\n"),
         ("digest --data data --json >/dev/full", 1, "slotlog: No space left on device: make room, "),
+        ("--help >/dev/full", 1, "slotlog: No space left on device: make room, "),
+        ("serve --help >/dev/full", 1, "slotlog: No space left on device: make room, "),
+        ("no-verb --json >/dev/full", 2, "slotlog: No such command"),
     ],
 )
 def test_streams_that_take_nothing(words: str, code: int, said: str, whole: Path, tmp_path: Path) -> None:
