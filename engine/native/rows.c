@@ -1,5 +1,5 @@
 /* Makes rows of the embedded log, with their seals: twin of the loops of `slotlog.log.embedded.writer._rows_by_columns` and
- * `slotlog.log.embedded.chain.seals_of`. */
+ * `slotlog.log.embedded.file.chain.seals_of`. */
 
 #include "requests.h"
 

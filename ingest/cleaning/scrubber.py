@@ -20,8 +20,8 @@ import structlog
 from slotlog.clock import now_ms
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import connect, in_thread, translated
-from slotlog.log.embedded.scan import Damage, PartitionScan, scan_letters
+from slotlog.log.embedded.file.file import connect, in_thread, translated
+from slotlog.log.embedded.proof.scan import Damage, PartitionScan, scan_letters
 
 SLICE_ROWS: Final = 100
 _SLICE_BYTES: Final = 256 * 1024

@@ -13,9 +13,9 @@ from ingest.dead_letters.embedded_store import stored_letter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
 from slotlog.clock import now_ms
 from slotlog.errors import LogDamagedError
-from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.tables import REDRIVEN, REDRIVEN_TRIGGER
+from slotlog.log.embedded.file.chain import sum_of
+from slotlog.log.embedded.file.tables import REDRIVEN, REDRIVEN_TRIGGER
 from slotlog.log.embedded.writer import append_rows
 from slotlog.log.log import check_entries
 

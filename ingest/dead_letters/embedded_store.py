@@ -10,8 +10,8 @@ from msgpack import packb, unpackb
 
 from ingest.dead_letters.dead_letter import DeadLetter
 from slotlog.errors import LogDamagedError
-from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.file.chain import sum_of
 
 _INSERT: Final = (
     "INSERT OR REPLACE INTO dead_letters (topic, partition, offset, time_ms, reason, key, value, headers, sum) "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ingest.dead_letters.dead_letter import DeadLetter
-from slotlog.log.embedded.chain import OFFSET_MASK
+from slotlog.log.embedded.file.chain import OFFSET_MASK
 from slotlog.log.log import Entry
 
 PAGE_BYTES_MAX: Final = 32 * 1024 * 1024

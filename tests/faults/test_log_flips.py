@@ -28,7 +28,7 @@ from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.slots import partition_of, slot
 from tests.ops.verbs import run
-from tests.slotlog.log.embedded.test_mark import write_mark
+from tests.slotlog.log.embedded.proof.test_mark import write_mark
 
 PARTITIONS = 3
 EVENTS = 400
@@ -144,7 +144,7 @@ def _say(source: Path, place: Path, flip: tuple[str, int] | None) -> Said:
 @pytest.mark.parametrize("state", ["crashed", "closed"])
 def test_flipped_bits(logs: Path, tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a flip each verb gives what it gave before, or one of them ends with an error that says what is damaged."""
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0,))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0,))
     sound = _say(logs / state, tmp_path / "sound", None)
     assert (0, 0, 0) == sound.codes
     choose = random.Random(f"{SEED} {state}")

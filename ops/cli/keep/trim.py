@@ -97,7 +97,7 @@ async def _trim(
     from ops.snapshots.trimming import trim as run
     from ops.state.opening.directories import applied_to
     from ops.state.rebuilding.replay_plan import opened as opened_log
-    from slotlog.log.embedded.free_pages import rewrite
+    from slotlog.log.embedded.pages.free_pages import rewrite
 
     log = opened_log(settings)
     await log.start()

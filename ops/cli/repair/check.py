@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ops.config import Settings
     from ops.state.repair.check_state import CheckedState
     from ops.state.reports.standing import Standing
-    from slotlog.log.embedded.scan import Damage
+    from slotlog.log.embedded.proof.scan import Damage
 
 _LookedThrough = Annotated[
     str | None,

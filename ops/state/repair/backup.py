@@ -18,10 +18,10 @@ from ops.state.repair.check_log import CheckedLog, look_through, sealed_identity
 from slotlog.disk import sync
 from slotlog.errors import LogDamagedError, LogUnavailableError
 from slotlog.log import embedded_path
-from slotlog.log.embedded.backup import copy_log, open_copy, size_of
-from slotlog.log.embedded.file import code_of, connect, read_identity, translated
-from slotlog.log.embedded.mark import HeadMark
-from slotlog.log.embedded.scan import Damage
+from slotlog.log.embedded.file.file import code_of, connect, read_identity, translated
+from slotlog.log.embedded.pages.backup import copy_log, open_copy, size_of
+from slotlog.log.embedded.proof.mark import HeadMark
+from slotlog.log.embedded.proof.scan import Damage
 from slotlog.wording import sized
 
 _SUFFIX: Final = ".unfinished"

@@ -15,9 +15,9 @@ from typing import Final
 from ops.config import ConfigError, Settings
 from ops.progress import Advance, progress
 from slotlog.log import embedded_path
-from slotlog.log.embedded.file import FORMAT, Identity, connect, read_identity, steadily_here
-from slotlog.log.embedded.mark import HeadMark
-from slotlog.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
+from slotlog.log.embedded.file.file import FORMAT, Identity, connect, read_identity, steadily_here
+from slotlog.log.embedded.proof.mark import HeadMark
+from slotlog.log.embedded.proof.scan import Damage, PartitionScan, scan_file, scan_letters
 
 _SLICE_ROWS: Final = 10_000
 _SLICE_BYTES: Final = 16 * 1024 * 1024

@@ -1,4 +1,7 @@
-"""The embedded log: one SQLite file, for one machine and no broker. `slotlog.log.embedded.tables` has its tables."""
+"""The embedded log: one SQLite file, for one machine and no broker.
+
+`slotlog.log.embedded.file.tables` has its tables.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,9 @@ from typing import Final, TypeVar
 from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from slotlog.log.appends import Appends
-from slotlog.log.embedded import file as local_file
-from slotlog.log.embedded.checkpoints import Checkpoints
-from slotlog.log.embedded.checks import check_settings, check_state, fingerprint_of
 from slotlog.log.embedded.claims import EmbeddedClaims
-from slotlog.log.embedded.file import (
+from slotlog.log.embedded.file import file as local_file
+from slotlog.log.embedded.file.file import (
     IN_LOOP_SECONDS_MAX,
     Identity,
     in_thread,
@@ -26,15 +27,17 @@ from slotlog.log.embedded.file import (
     steadily,
     translated,
 )
-from slotlog.log.embedded.free_pages import copy_wal, give_back
-from slotlog.log.embedded.heads import head_of, trim
-from slotlog.log.embedded.mark import HeadMark
-from slotlog.log.embedded.mark_keeper import MarkKeeper
-from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.file.heads import head_of, trim
+from slotlog.log.embedded.file.open_files import Files
+from slotlog.log.embedded.file.times import first_at, set_time_back
+from slotlog.log.embedded.file.upgrade import upgrade
+from slotlog.log.embedded.pages.checkpoints import Checkpoints
+from slotlog.log.embedded.pages.free_pages import copy_wal, give_back
+from slotlog.log.embedded.pages.wal_room import ROOMY_CHECKPOINT_PAGES, WalRoom
+from slotlog.log.embedded.proof.checks import check_settings, check_state, fingerprint_of
+from slotlog.log.embedded.proof.mark import HeadMark
+from slotlog.log.embedded.proof.mark_keeper import MarkKeeper
 from slotlog.log.embedded.reader import EmbeddedReader
-from slotlog.log.embedded.times import first_at, set_time_back
-from slotlog.log.embedded.upgrade import upgrade
-from slotlog.log.embedded.wal_room import ROOMY_CHECKPOINT_PAGES, WalRoom
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
 

@@ -14,8 +14,8 @@ from time import monotonic
 from typing import Final, NoReturn
 
 from slotlog.errors import LogDamagedError, LogRecordError
-from slotlog.log.embedded.chain import LOST, OFFSET_BITS, CheckedRecords, checked, link_behind
-from slotlog.log.embedded.file import (
+from slotlog.log.embedded.file.chain import LOST, OFFSET_BITS, CheckedRecords, checked, link_behind
+from slotlog.log.embedded.file.file import (
     IN_LOOP_SECONDS_MAX,
     another_log,
     code_of,
@@ -25,8 +25,8 @@ from slotlog.log.embedded.file import (
     steadily,
     translated,
 )
-from slotlog.log.embedded.heads import Head, head_of, link_before, stored_link
-from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.file.heads import Head, head_of, link_before, stored_link
+from slotlog.log.embedded.file.open_files import Files
 from slotlog.log.identity import check_range
 from slotlog.log.log import Headers, LogRecord
 

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from slotlog.clock import WALL, stamp_ms
 from slotlog.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
-from slotlog.log.embedded.chain import LINK_BYTES, OFFSET_BITS, seals_of
-from slotlog.log.embedded.file import (
+from slotlog.log.embedded.file.chain import LINK_BYTES, OFFSET_BITS, seals_of
+from slotlog.log.embedded.file.file import (
     BUSY_SECONDS_MAX,
     code_of,
     connect,
@@ -30,8 +30,8 @@ from slotlog.log.embedded.file import (
     patiently,
     translated,
 )
-from slotlog.log.embedded.heads import Head, head_of, set_head
-from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.file.heads import Head, head_of, set_head
+from slotlog.log.embedded.file.open_files import Files
 from slotlog.log.log import Entry, RecordPosition
 from slotlog.shared.errors import InvariantError
 

@@ -15,9 +15,9 @@ from ingest.cleaning.scrubber import SLICE_ROWS, Scrubber
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from slotlog.errors import LogMismatchError
-from slotlog.log.embedded.chain import checked
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.scan import Damage, PartitionScan
+from slotlog.log.embedded.file.chain import checked
+from slotlog.log.embedded.proof.scan import Damage, PartitionScan
 from tests.slotlog.log.reading import append
 
 RECORDS = 5 * SLICE_ROWS // 2
@@ -81,7 +81,7 @@ async def test_a_read_that_fails_once(filled: EmbeddedLog, monkeypatch: pytest.M
             raise sqlite3.DatabaseError("database disk image is malformed")
         return checked(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("slotlog.log.embedded.scan.checked", failing)
+    monkeypatch.setattr("slotlog.log.embedded.proof.scan.checked", failing)
     await Scrubber(filled, [0, 1], FAST).scrub()
 
     assert (0, []) == (filled.scrubbed.damages, list(failures))

@@ -15,7 +15,7 @@ from ingest.dead_letters.found import Again, Wanted
 from slotlog.errors import LogDamagedError
 from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.scan import scan_letters
+from slotlog.log.embedded.proof.scan import scan_letters
 
 LETTERS = [DeadLetter("t", 0, offset, 1000 + offset, "no event", None, b"%d" % offset) for offset in range(3)]
 AGAIN = [Again(letter, Entry(1, None, letter.value or b"")) for letter in LETTERS]

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from ops.snapshots import trimming
 from ops.snapshots.manifest import Manifest, SnapshotFile
 from ops.snapshots.store import Listed, SnapshotStore
-from slotlog.log.embedded import heads
 from slotlog.log.embedded.claims import EmbeddedClaims
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import connect
+from slotlog.log.embedded.file import heads
+from slotlog.log.embedded.file.file import connect
 from tests.ops.snapshots.stores import MemoryObjects, state_of
 from tests.ops.verbs import run, succeed, write_lines
 from tests.slotlog.log.reading import append, last_record
@@ -297,7 +297,8 @@ async def test_a_snapshot_that_is_withdrawn_ends_it(tmp_path: Path, monkeypatch:
 KILLED = """
 import os, signal, sys
 from ops.cli import main
-from slotlog.log.embedded import embedded_log, heads
+from slotlog.log.embedded import embedded_log
+from slotlog.log.embedded.file import heads
 
 left, heads._TRIM_ROWS = [int(sys.argv.pop(1))], 1000
 

@@ -17,8 +17,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from ops.config import load_settings
 from slotlog.events import encode
-from slotlog.log.embedded.chain import OFFSET_MASK, seals_of
-from slotlog.log.embedded.heads import head_of, set_head
+from slotlog.log.embedded.file.chain import OFFSET_MASK, seals_of
+from slotlog.log.embedded.file.heads import head_of, set_head
 from slotlog.log.hash_chain import first_head, head_behind
 from tests.ops.past.logs import START_MS, entry, write_log
 from tests.ops.past.proof.states import apply, with_state

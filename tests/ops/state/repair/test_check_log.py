@@ -12,10 +12,10 @@ import pytest
 
 from ops.state.repair import check_log
 from slotlog.log import Entry
-from slotlog.log.embedded import scan
-from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.heads import head_of, set_head
+from slotlog.log.embedded.file.chain import sum_of
+from slotlog.log.embedded.file.heads import head_of, set_head
+from slotlog.log.embedded.proof import scan
 from tests.ops.verbs import run, succeed
 
 RECORDS = 300

@@ -12,7 +12,7 @@ from slotlog.errors import AppendUncertainError
 from slotlog.log import Entry
 from slotlog.log.embedded import writer
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import connect
+from slotlog.log.embedded.file.file import connect
 from tests.slotlog.log.reading import append, read_values
 
 FULL = 2

@@ -11,12 +11,12 @@ import pytest
 
 from slotlog.errors import LogDamagedError, LogRecordError, LogUnavailableError
 from slotlog.log import Entry, LogRecord
-from slotlog.log.embedded.chain import DAMAGED, LOST, MOVED, link_behind
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import steadily, translated
-from slotlog.log.embedded.heads import head_of, set_head
+from slotlog.log.embedded.file.chain import DAMAGED, LOST, MOVED, link_behind
+from slotlog.log.embedded.file.file import steadily, translated
+from slotlog.log.embedded.file.heads import head_of, set_head
+from slotlog.log.embedded.proof.scan import Damage, PartitionScan
 from slotlog.log.embedded.reader import EmbeddedReader
-from slotlog.log.embedded.scan import Damage, PartitionScan
 from tests.slotlog.lines import captured_lines
 from tests.slotlog.log.reading import append, last_record, read
 
@@ -275,7 +275,7 @@ async def test_trim_at_a_damaged_record(filled: EmbeddedLog, local_path: Path) -
 
 async def test_one_failing_read(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that cannot read something once is asked again: nothing is damaged."""
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0, 0))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0, 0, 0))
     failures = iter([sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CORRUPT])
 
     def failing(*arguments: Any) -> Any:
@@ -294,7 +294,7 @@ async def test_one_failing_read(filled: EmbeddedLog, monkeypatch: pytest.MonkeyP
 
 async def test_an_attempt_is_no_verdict(filled: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log line of a failed read says what SQLite said, or that a check failed: damage is what fails each time."""
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0, 0))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0, 0, 0))
     malformed = sqlite3.DatabaseError("database disk image is malformed")
     malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     errors = [LogDamagedError("is damaged"), translated(malformed, local_path), malformed]
@@ -327,13 +327,13 @@ async def test_one_failing_read_at_the_opening(
             error.sqlite_errorcode = failures.pop()
             raise error
 
-    monkeypatch.setattr("slotlog.log.embedded.file._refuse_foreign", failing)
+    monkeypatch.setattr("slotlog.log.embedded.file.file._refuse_foreign", failing)
     again = EmbeddedLog(local_path, topic="t", partitions=2)
     await again.start()
     assert RECORDS == await again.end_offset(0)
     await again.close()
 
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0, 0))
     failures += [sqlite3.SQLITE_IOERR_READ] * 6
     with pytest.raises(LogUnavailableError, match="cannot be used: disk I/O error"):
         await EmbeddedLog(local_path, topic="t", partitions=2).start()
@@ -353,7 +353,7 @@ async def test_concurrent_appends_stay_one_chain(filled: EmbeddedLog, local_path
 
 async def test_one_failing_read_of_an_end(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is it when the log is asked how far it goes, by whoever has it open and by who only asks that."""
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0, 0))
     codes: list[int] = []
 
     def failing(connection: sqlite3.Connection, partition: int) -> Any:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotlog.log import Entry, RecordPosition
-from slotlog.log.embedded import chain, file, writer
-from slotlog.log.embedded.heads import head_of, set_head
+from slotlog.log.embedded import writer
+from slotlog.log.embedded.file import chain, file
+from slotlog.log.embedded.file.heads import head_of, set_head
 from tests.engine.native.twins import part_in_c
 
 _BYTES: Final = st.binary(max_size=80) | st.sampled_from([31, 32, 255, 256, 65_535, 65_536]).map(

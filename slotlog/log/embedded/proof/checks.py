@@ -8,8 +8,8 @@ from typing import Final
 from zlib import crc32
 
 from slotlog.errors import LogMismatchError, LogRecordError, Mismatch
-from slotlog.log.embedded.file import IN_LOOP_SECONDS_MAX, Identity, another_log, patiently
-from slotlog.log.embedded.heads import head_of, record_at
+from slotlog.log.embedded.file.file import IN_LOOP_SECONDS_MAX, Identity, another_log, patiently
+from slotlog.log.embedded.file.heads import head_of, record_at
 from slotlog.log.identity import MARK_BYTES, RecordMark, check_range, check_record, mark_of
 from slotlog.log.log import LogRecord
 from slotlog.log_lines import LineLogger

@@ -17,9 +17,9 @@ from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, TypeVar
 
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError, Mismatch
-from slotlog.log.embedded.chain import root, sum_of
-from slotlog.log.embedded.heads import Head, insert_head
-from slotlog.log.embedded.tables import (
+from slotlog.log.embedded.file.chain import root, sum_of
+from slotlog.log.embedded.file.heads import Head, insert_head
+from slotlog.log.embedded.file.tables import (
     DEAD_LETTERS,
     LOG,
     PARTITIONS,

@@ -14,10 +14,10 @@ import pytest
 
 from slotlog.errors import LogMismatchError
 from slotlog.log import Entry
-from slotlog.log.embedded import checkpoints
-from slotlog.log.embedded.checkpoints import Checkpoints
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import CHECKPOINT_PAGES, connect
+from slotlog.log.embedded.file.file import CHECKPOINT_PAGES, connect
+from slotlog.log.embedded.pages import checkpoints
+from slotlog.log.embedded.pages.checkpoints import Checkpoints
 from tests.slotlog.log.reading import read_values
 
 GROUP = [Entry(0, b"", b"x" * 3900)] * 20

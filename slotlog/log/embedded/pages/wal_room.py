@@ -28,8 +28,8 @@ from typing import Final
 
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError
 from slotlog.log.appends import Appends
-from slotlog.log.embedded.file import CACHE_BYTES, connect, in_thread, patiently
-from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.file.file import CACHE_BYTES, connect, in_thread, patiently
+from slotlog.log.embedded.file.open_files import Files
 
 ROOMY_CHECKPOINT_PAGES: Final = 8000
 """Of the `-wal`, when SQLite copies them to the log, where the room is there."""

@@ -16,11 +16,11 @@ import pytest
 
 from slotlog.errors import LogMismatchError
 from slotlog.log import Entry, RecordPosition
-from slotlog.log.embedded import wal_room
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import CHECKPOINT_PAGES, connect, works_of
-from slotlog.log.embedded.open_files import Files
-from slotlog.log.embedded.wal_room import ROOMY_CHECKPOINT_PAGES, make_room
+from slotlog.log.embedded.file.file import CHECKPOINT_PAGES, connect, works_of
+from slotlog.log.embedded.file.open_files import Files
+from slotlog.log.embedded.pages import wal_room
+from slotlog.log.embedded.pages.wal_room import ROOMY_CHECKPOINT_PAGES, make_room
 from tests.slotlog.log.reading import append, read_values
 
 ROOM = 32 + 8200 * (24 + 4096)
@@ -178,7 +178,7 @@ async def test_a_disk_that_has_little_room(
         def stat(path: Path) -> SimpleNamespace:
             return SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=statvfs(path).f_frsize)
 
-        monkeypatch.setattr("slotlog.log.embedded.wal_room.os.statvfs", stat)
+        monkeypatch.setattr("slotlog.log.embedded.pages.wal_room.os.statvfs", stat)
 
     await append(local_log, b"a")
     missing = ROOM - wal_of(local_path).stat().st_size

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from slotlog.log.embedded import free_pages
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import can_shrink, connect
-from slotlog.log.embedded.free_pages import rewrite
-from slotlog.log.embedded.scan import scan_file
+from slotlog.log.embedded.file.file import can_shrink, connect
+from slotlog.log.embedded.pages import free_pages
+from slotlog.log.embedded.pages.free_pages import rewrite
+from slotlog.log.embedded.proof.scan import scan_file
 from tests.slotlog.log.reading import append, read, read_values
 
 VALUES = [b"%d " % number + b"x" * 900 for number in range(2000)]
@@ -141,7 +141,7 @@ async def test_killed_in_a_step(local_path: Path, work: str, moment: str) -> Non
     before = await trimmed(local_path)
     command = [sys.executable, "-c", KILLED, str(local_path), "2", moment, work]
     done = await asyncio.to_thread(
-        partial(subprocess.run, command, capture_output=True, check=False, cwd=Path(__file__).parents[4])
+        partial(subprocess.run, command, capture_output=True, check=False, cwd=Path(__file__).parents[5])
     )
     assert -signal.SIGKILL == done.returncode, done.stderr
     log = EmbeddedLog(local_path, topic="t", partitions=2)

@@ -7,8 +7,8 @@ killed in one of them has done the ones before. No row is changed, so that the c
 
 An eighth of the pages in use is left free: what is trimmed by schedule is for the most part used again at once.
 
-A file can do this if it was made so (`slotlog.log.embedded.file.connect`). One of an older slotlog keeps its size until
-it is written anew, once.
+A file can do this if it was made so (`slotlog.log.embedded.file.file.connect`). One of an older slotlog keeps its size
+until it is written anew, once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from slotlog.log.embedded.file import can_shrink, connect, patiently, translated
+from slotlog.log.embedded.file.file import can_shrink, connect, patiently, translated
 
 _STEP_PAGES: Final = 256
 _FREE_SHARE: Final = 8  # of the pages in use, one of so many may stay free

@@ -13,8 +13,8 @@ import sqlite3
 from typing import Final
 
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError
-from slotlog.log.embedded.file import CHECKPOINT_PAGES, connect, in_thread
-from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.file.file import CHECKPOINT_PAGES, connect, in_thread
+from slotlog.log.embedded.file.open_files import Files
 from slotlog.log_lines import LineLogger
 
 _COPIES: Final = 4  # until SQLite would copy

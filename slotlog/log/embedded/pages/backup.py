@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from slotlog.log.embedded.file import as_text
+from slotlog.log.embedded.file.file import as_text
 
 _STEP_PAGES: Final = 256
 """1 MiB: so often the progress is told."""

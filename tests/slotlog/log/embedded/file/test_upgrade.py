@@ -16,14 +16,14 @@ from ingest.dead_letters.embedded_finding import EmbeddedDeadLetterSearch
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.dead_letters.found import Wanted
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError
-from slotlog.log.embedded import upgrade
-from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.scan import scan_letters
-from slotlog.log.embedded.tables import SET_BACKS
+from slotlog.log.embedded.file import upgrade
+from slotlog.log.embedded.file.chain import sum_of
+from slotlog.log.embedded.file.tables import SET_BACKS
+from slotlog.log.embedded.proof.scan import scan_letters
 from tests.slotlog.log.reading import append, read
 
-VECTORS = Path(__file__).parents[3] / "vectors"
+VECTORS = Path(__file__).parents[4] / "vectors"
 """What SQLite's dump says of one log that slotlogs of format 1 and 2 have written, trimmed, with dead letters."""
 
 MARK_OF_2: dict[str, Any] = {

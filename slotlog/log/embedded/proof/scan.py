@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from slotlog.errors import LogDamagedError
-from slotlog.log.embedded.chain import LOST, MOVED, OFFSET_BITS, OFFSET_MASK, checked, sum_of
-from slotlog.log.embedded.heads import Head, head_of, link_before
-from slotlog.log.embedded.tables import tables_of
+from slotlog.log.embedded.file.chain import LOST, MOVED, OFFSET_BITS, OFFSET_MASK, checked, sum_of
+from slotlog.log.embedded.file.heads import Head, head_of, link_before
+from slotlog.log.embedded.file.tables import tables_of
 
 _ROWS: Final = (
     "SELECT position, time_ms, key, value, seal FROM records WHERE position >= ? AND position < ? "

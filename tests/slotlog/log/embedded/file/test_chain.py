@@ -9,7 +9,7 @@ import pytest
 from msgpack import packb
 
 from slotlog.log import LogRecord
-from slotlog.log.embedded.chain import link_behind, root, seals_of
+from slotlog.log.embedded.file.chain import link_behind, root, seals_of
 
 RECORDS: list[LogRecord] = [
     (0, 1000, None, b"ab"),
@@ -20,7 +20,7 @@ RECORDS: list[LogRecord] = [
 
 
 def test_example() -> None:
-    """The example in the docstring of `slotlog.log.embedded.chain`."""
+    """The example in the docstring of `slotlog.log.embedded.file.chain`."""
     assert ("9400cd03e8c0c4026162", "cd728e07", ["00000000cd728e07"]) == (
         packb(RECORDS[0]).hex(),
         link_behind(bytes(4), RECORDS[:1]).hex(),
@@ -63,5 +63,5 @@ def test_every_field_counts(number: int) -> None:
 
 def test_vectors_are_there() -> None:
     """Each older format has a log to be upgraded in the tests."""
-    vectors = Path(__file__).parents[3] / "vectors"
+    vectors = Path(__file__).parents[4] / "vectors"
     assert ["log-format-1.sql", "log-format-2.sql"] == sorted(file.name for file in vectors.glob("log-format-*.sql"))

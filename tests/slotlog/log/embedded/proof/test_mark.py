@@ -20,11 +20,11 @@ import pytest
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
-from slotlog.log.embedded import mark_keeper
-from slotlog.log.embedded.chain import link_behind
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import WORKS_MAX, works_of
-from slotlog.log.embedded.heads import head_of, set_head
+from slotlog.log.embedded.file.chain import link_behind
+from slotlog.log.embedded.file.file import WORKS_MAX, works_of
+from slotlog.log.embedded.file.heads import head_of, set_head
+from slotlog.log.embedded.proof import mark_keeper
 from tests.slotlog.lines import captured_lines
 from tests.slotlog.log.reading import append
 
@@ -168,7 +168,7 @@ async def test_damaged_mark(marked: EmbeddedLog, local_path: Path, content: byte
 async def test_kept_up_to_date(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark follows what this process and others append, without a close, and never the other way round."""
     await local_log.close()
-    monkeypatch.setattr("slotlog.log.embedded.mark_keeper._MARK_SECONDS", 0.01)
+    monkeypatch.setattr("slotlog.log.embedded.proof.mark_keeper._MARK_SECONDS", 0.01)
     log = await opened(local_path)
     other = await opened(local_path)
     await append(log, b"a")
@@ -202,7 +202,7 @@ async def test_disk_full(local_log: EmbeddedLog, local_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("slotlog.log.embedded.mark.os.fsync", full)
+        patched.setattr("slotlog.log.embedded.proof.mark.os.fsync", full)
         await append(local_log, b"b")
         await write_mark(local_log)
         assert [1, 0] == heads(local_path)
@@ -225,7 +225,7 @@ async def test_two_threads_write_it(local_log: EmbeddedLog, local_path: Path, mo
         real(file)
 
     with monkeypatch.context() as patched, captured_lines() as lines:
-        patched.setattr("slotlog.log.embedded.mark.os.fsync", fsync)
+        patched.setattr("slotlog.log.embedded.proof.mark.os.fsync", fsync)
         writing = asyncio.create_task(write_mark(local_log))
         assert await asyncio.to_thread(first_waits.wait, 60)
         await write_mark(other)
@@ -286,18 +286,18 @@ class FailingReads:
 CODES = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CORRUPT)
 
 
-@pytest.mark.parametrize("name", ["file._identity", "mark.head_of", "mark.link_at"])
+@pytest.mark.parametrize("name", ["file.file._identity", "proof.mark.head_of", "proof.mark.link_at"])
 async def test_failing_read_beside_the_mark(
     marked: EmbeddedLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A read that fails while the log is held against the mark is tried again: the log opens, and a shorter one not."""
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0, 0))
     await append(marked, b"behind the mark")  # so that the mark's link is that of a record
     whole = await copied(marked, local_path, tmp_path / "whole")
     older = await copied(marked, local_path, tmp_path / "older")
     connection = sqlite3.connect(older)
     head = head_of(connection, 0)
-    if name == "mark.link_at":  # as long as the mark says, but of other records
+    if name == "proof.mark.link_at":  # as long as the mark says, but of other records
         before = bytes(4)
         link = link_behind(before, [(9, 1, None, b"other")])
         connection.execute("REPLACE INTO records VALUES (9, 1, NULL, ?, ?)", (b"other", before + link))
@@ -305,7 +305,7 @@ async def test_failing_read_beside_the_mark(
         set_head(connection, 0, head._replace(next_offset=9))
     connection.commit()
     connection.close()
-    module, function = name.split(".")
+    module, function = name.rsplit(".", 1)
     failing = FailingReads(getattr(sys.modules[f"slotlog.log.embedded.{module}"], function), CODES)
     monkeypatch.setattr(f"slotlog.log.embedded.{name}", failing)
 
@@ -317,12 +317,12 @@ async def test_failing_read_beside_the_mark(
     assert [] == failing.codes
 
 
-@pytest.mark.parametrize("name", ["file._identity", "mark.head_of"])
+@pytest.mark.parametrize("name", ["file.file._identity", "proof.mark.head_of"])
 async def test_mark_that_cannot_be_looked_at(
     marked: EmbeddedLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A disk that goes on failing ends the start: no log is opened that was not held against its mark."""
-    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
+    monkeypatch.setattr("slotlog.log.embedded.file.file.TRY_AGAIN_SECONDS", (0, 0))
     whole = await copied(marked, local_path, tmp_path / "whole")
     monkeypatch.setattr(f"slotlog.log.embedded.{name}", FailingReads(head_of, [sqlite3.SQLITE_IOERR_READ] * 99))
 

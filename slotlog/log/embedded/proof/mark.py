@@ -28,9 +28,17 @@ from typing import NamedTuple
 
 from slotlog.disk import sync
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
-from slotlog.log.embedded.chain import sum_of
-from slotlog.log.embedded.file import WORKS_MAX, Identity, code_of, read_identity, steadily_here, translated, works_of
-from slotlog.log.embedded.heads import Head, head_of, link_at
+from slotlog.log.embedded.file.chain import sum_of
+from slotlog.log.embedded.file.file import (
+    WORKS_MAX,
+    Identity,
+    code_of,
+    read_identity,
+    steadily_here,
+    translated,
+    works_of,
+)
+from slotlog.log.embedded.file.heads import Head, head_of, link_at
 from slotlog.log_lines import LineLogger
 
 logger = LineLogger(__name__)

@@ -15,8 +15,8 @@ import pytest
 
 from slotlog.errors import LogMismatchError, LogRecordError, Mismatch
 from slotlog.log import Entry
-from slotlog.log.embedded import file as local_file
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.file import file as local_file
 from tests.slotlog.log.reading import append, last_record, read
 
 

@@ -12,7 +12,7 @@ from slotlog import clock
 from slotlog.errors import LogDamagedError
 from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.scan import scan_letters
+from slotlog.log.embedded.proof.scan import scan_letters
 from tests.slotlog.log.reading import last_record, read
 
 

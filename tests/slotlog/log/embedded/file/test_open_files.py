@@ -67,7 +67,7 @@ def test_nothing_is_lost_with_the_wal(local_path: Path) -> None:
     """A process whose `-wal` is removed acknowledges nothing more, and kill -9 takes nothing that it acknowledged."""
     command = [sys.executable, "-c", APPENDER, str(local_path)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[4]
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[5]
     ) as appender:
         assert appender.stdin is not None
         assert appender.stdout is not None
@@ -98,7 +98,7 @@ def test_tables_need_no_wal(local_path: Path) -> None:
     """A log that was just made and killed is one without its `-wal`: its tables are in the file."""
     command = [sys.executable, "-c", APPENDER, str(local_path)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[4]
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[5]
     ) as appender:
         assert appender.stdin is not None
         assert appender.stdout is not None

@@ -3,11 +3,11 @@
     log          one row: format 3, a random id of 16 bytes, topic, number of partitions
     partitions   partition -> next_offset, last_time_ms, link of the last record, and begin_offset, begin_link of the
                  record before that; apart from the records, as they outlive a full trim
-    records      partition << 48 | offset -> time_ms, key, value, seal (`slotlog.log.embedded.chain`)
+    records      partition << 48 | offset -> time_ms, key, value, seal (`slotlog.log.embedded.file.chain`)
     dead_letters (topic, partition, offset) -> time_ms, key, value, headers, reason
     redriven     (topic, partition, offset) -> time_ms, to_partition, to_offset; made by the first question about dead
                  letters (`ingest.dead_letters.finding`)
-    set_backs    made when a partition's time is first set back (`slotlog.log.embedded.times`)
+    set_backs    made when a partition's time is first set back (`slotlog.log.embedded.file.times`)
     upgrade      partition -> the first offset without a seal, only while a log of an older format is made one of this
 
 Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from slotlog.errors import LogDamagedError
-from slotlog.log.embedded.chain import sum_of
-from slotlog.log.embedded.heads import head_of, record_at, set_head
-from slotlog.log.embedded.tables import SET_BACKS
+from slotlog.log.embedded.file.chain import sum_of
+from slotlog.log.embedded.file.heads import head_of, record_at, set_head
+from slotlog.log.embedded.file.tables import SET_BACKS
 
 _SEAMS: Final = "SELECT partition, offset, sum FROM set_backs WHERE partition = ? ORDER BY offset"
 _IS_THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'set_backs'"

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from slotlog.errors import LogMismatchError, LogUnavailableError
-from slotlog.log.embedded import file as local_file
-from slotlog.log.embedded.file import Identity, in_thread
-from slotlog.log.embedded.heads import head_of
-from slotlog.log.embedded.mark import HeadMark
-from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.file import file as local_file
+from slotlog.log.embedded.file.file import Identity, in_thread
+from slotlog.log.embedded.file.heads import head_of
+from slotlog.log.embedded.file.open_files import Files
+from slotlog.log.embedded.proof.mark import HeadMark
 
 _MARK_SECONDS: Final = 1.0
 

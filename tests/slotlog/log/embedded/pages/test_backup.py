@@ -6,11 +6,11 @@ import asyncio
 from contextlib import closing
 from pathlib import Path
 
-from slotlog.log.embedded.backup import copy_log, open_copy, size_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import connect
-from slotlog.log.embedded.heads import head_of
-from slotlog.log.embedded.scan import PartitionScan
+from slotlog.log.embedded.file.file import connect
+from slotlog.log.embedded.file.heads import head_of
+from slotlog.log.embedded.pages.backup import copy_log, open_copy, size_of
+from slotlog.log.embedded.proof.scan import PartitionScan
 from tests.slotlog.log.reading import append
 
 STEPS_MAX = 100

@@ -1,0 +1,1 @@
+"""Proves that nothing of the log is missing or changed: the mark, checks against a state, scans of the file."""
