@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from tests.faults.failing import FailingDisk
 
-_SIZE_BYTES: Final = 256 << 20
+_SIZE_BYTES: Final = 384 << 20
 _CHUNK_BYTES: Final = 1 << 20
 
 

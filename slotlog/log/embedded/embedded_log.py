@@ -31,7 +31,6 @@ from slotlog.log.embedded.file.heads import head_of, trim
 from slotlog.log.embedded.file.open_files import Files
 from slotlog.log.embedded.file.times import first_at, set_time_back
 from slotlog.log.embedded.file.upgrade import upgrade
-from slotlog.log.embedded.pages.checkpoints import Checkpoints
 from slotlog.log.embedded.pages.free_pages import copy_wal, give_back
 from slotlog.log.embedded.pages.wal_room import ROOMY_CHECKPOINT_PAGES, WalRoom
 from slotlog.log.embedded.proof.checks import check_settings, check_state, fingerprint_of
@@ -69,7 +68,6 @@ class EmbeddedLog:
         self._mark = HeadMark(path)
         self._mark_keeper: MarkKeeper | None = None
         self._wal_room: WalRoom | None = None
-        self._checkpoints: Checkpoints | None = None
         self._readers: list[EmbeddedReader] = []
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
@@ -109,7 +107,6 @@ class EmbeddedLog:
         self._writer.start()
         self._mark_keeper = MarkKeeper(self._mark, self._files, identity, self._query)
         self._wal_room = WalRoom(self._files, self.append_counts, self._room_made)
-        self._checkpoints = Checkpoints(self._files)
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
         connection = local_file.connect(self._path, create=self._create)
@@ -135,9 +132,6 @@ class EmbeddedLog:
         room, self._wal_room = self._wal_room, None
         if room is not None:
             await room.close()
-        checkpoints, self._checkpoints = self._checkpoints, None
-        if checkpoints is not None:
-            await checkpoints.close()
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.stop()
@@ -181,7 +175,7 @@ class EmbeddedLog:
         if value_bytes > GROUP_BYTES_MAX or len(entries) > GROUP_ROWS_MAX:
             return None
         connection = self._connection
-        if connection is None or self._checkpoints is None or self._files is None:
+        if connection is None or self._files is None:
             raise LogUnavailableError(f"the log {self._path} is closed")
         began = perf_counter()
         try:
@@ -195,7 +189,6 @@ class EmbeddedLog:
             raise
         if positions is not None:
             self.append_counts.done(positions, perf_counter() - began)
-            self._checkpoints.appended(len(entries), value_bytes)
         return positions
 
     def disk_bytes(self) -> int:
@@ -335,11 +328,9 @@ class EmbeddedLog:
         return identity
 
     def _room_made(self) -> None:
-        """Let SQLite and its copies wait for more pages: by now the `-wal` and its index have room for them."""
+        """Let SQLite wait for more pages before it copies: by now the `-wal` and its index have room for them."""
         assert self._connection is not None, "not started"
-        assert self._checkpoints is not None, "not started"
         self._connection.execute(f"PRAGMA wal_autocheckpoint = {ROOMY_CHECKPOINT_PAGES}")
-        self._checkpoints.pages_max = ROOMY_CHECKPOINT_PAGES
 
     def _open_writer(self) -> Writer:
         if self._writer is None:

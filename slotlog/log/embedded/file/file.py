@@ -40,7 +40,7 @@ TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 CHECKPOINT_PAGES: Final = 3800
-"""Of the `-wal`, when SQLite copies them to the file, in the commit that it is at. `Checkpoints` does most before.
+"""Of the `-wal`, when SQLite copies them to the file, in the commit that it is at.
 
 With some 4,060 the `-shm` gets larger, for which a full disk has no room: that is another error than for the `-wal`.
 Where `WalRoom` has made it larger, the connection that appends has `ROOMY_CHECKPOINT_PAGES`.

@@ -1,1 +1,1 @@
-"""Work on the file's pages and its `-wal`: checkpoints, room for commits, free pages given back, a backup."""
+"""Work on the file's pages and its `-wal`: room for commits, free pages given back, a backup."""

@@ -7,7 +7,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
+import sqlite3
+from functools import partial
 from pathlib import Path
 from time import sleep
 from types import SimpleNamespace
@@ -42,11 +45,11 @@ def has_room(path: Path) -> bool:
     return wal_of(path).stat().st_size >= ROOM and index_of(path).stat().st_size >= INDEX
 
 
-def pages_max(log: EmbeddedLog) -> tuple[int, int]:
-    """Of the `-wal`, when SQLite copies in a commit of the event loop, and what the thread goes by."""
-    assert log._connection is not None and log._checkpoints is not None  # noqa: PT018 - both since its start
-    (pages,) = log._connection.execute("PRAGMA wal_autocheckpoint").fetchone()
-    return pages, log._checkpoints.pages_max
+def pages_max(log: EmbeddedLog) -> int:
+    """Of the `-wal`, when SQLite copies them in a commit of the event loop."""
+    assert log._connection is not None
+    pages: int = log._connection.execute("PRAGMA wal_autocheckpoint").fetchone()[0]
+    return pages
 
 
 async def crashed(path: Path, to: Path) -> list[bytes | None]:
@@ -65,6 +68,12 @@ async def crashed(path: Path, to: Path) -> list[bytes | None]:
         await log.close()
 
 
+@pytest.fixture(autouse=True)
+def busy_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk may take its time: other tests use it, too."""
+    monkeypatch.setattr(wal_room, "_SECONDS_MAX", 60.0)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log gets its room after two appends, and soon."""
@@ -81,12 +90,12 @@ async def test_a_log_that_takes_appends_gets_room(local_path: Path, tmp_path: Pa
         await append(log, b"0")
         await asyncio.sleep(0.01)
         assert not has_room(local_path)  # as one append is not enough
-        assert (CHECKPOINT_PAGES, CHECKPOINT_PAGES) == pages_max(log)
+        assert CHECKPOINT_PAGES == pages_max(log)
         await append(log, b"1")
         assert log._wal_room is not None
         await asyncio.wait_for(log._wal_room._running, 60)
         assert has_room(local_path)
-        assert (ROOMY_CHECKPOINT_PAGES, ROOMY_CHECKPOINT_PAGES) == pages_max(log)
+        assert ROOMY_CHECKPOINT_PAGES == pages_max(log)
         assert [b"0", b"1"] == await crashed(local_path, tmp_path / "first")
 
         sizes = wal_of(local_path).stat().st_size, index_of(local_path).stat().st_size
@@ -129,9 +138,8 @@ async def test_what_is_there_stays(local_log: EmbeddedLog, local_path: Path, tmp
     assert marks == mark_of(local_path)
     assert [b"x" * 3000] * 100 == await crashed(local_path, tmp_path / "made")
 
-    os.truncate(wal_of(local_path), len(made) + 5)  # which none would make
     assert make_room(Files(local_path))
-    assert wal_of(local_path).stat().st_size == len(made) + 5
+    assert made == wal_of(local_path).read_bytes()
 
 
 def mark_of(path: Path) -> tuple[int, int, list[str]]:
@@ -154,13 +162,14 @@ async def test_nobody_else_writes_meanwhile(
         assert local_log.append_at_once([Entry(0, b"", b"b")]) is None
         appending.append(loop.create_task(local_log.append([Entry(0, b"", b"b")])))
 
-    def looking(path: Path) -> None:
-        asyncio.run_coroutine_threadsafe(asyncio.to_thread(lambda: None), loop).result()
+    def looking(file: int) -> None:
+        monkeypatch.undo()
         loop.call_soon_threadsafe(begin)
         while not appending:
             sleep(0.001)
+        os.fdatasync(file)
 
-    monkeypatch.setattr(wal_room, "_sync", looking)
+    monkeypatch.setattr("slotlog.log.embedded.pages.wal_room.os.fdatasync", looking)
     assert await asyncio.to_thread(make_room, Files(local_path))
     (task,) = appending
     await task
@@ -181,35 +190,54 @@ async def test_a_disk_that_has_little_room(
         monkeypatch.setattr("slotlog.log.embedded.pages.wal_room.os.statvfs", stat)
 
     await append(local_log, b"a")
-    missing = ROOM - wal_of(local_path).stat().st_size
-    with_free(8 * missing - 4096)
+    with_free(8 * ROOM - 4096)
     assert not make_room(Files(local_path))
     assert not has_room(local_path)
-    with_free(8 * missing + 4096)
+    with_free(8 * ROOM + 4096)
     assert make_room(Files(local_path))
     assert has_room(local_path)
 
 
+def full_at(pages: int, path: Path) -> sqlite3.Connection:
+    """A connection to a log for which the disk has so many more pages."""
+    connection = connect(path)
+    (present,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {present + pages}")
+    return connection
+
+
 @pytest.mark.usefixtures("impatient")
-async def test_a_full_disk(local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pages", [0, 1000, 8000])
+async def test_a_full_disk(pages: int, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without room for the room the log goes on as it was, and SQLite does not wait for more pages."""
-
-    def full(_: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(wal_room, "_sync", full)
-    log = EmbeddedLog(local_path, topic="t", partitions=1)
+    monkeypatch.setattr(wal_room, "connect", partial(full_at, pages))
+    log = EmbeddedLog(local_path, topic="t", partitions=2)
     await log.start()
     try:
         await append(log, b"a")
         await append(log, b"b")
         assert log._wal_room is not None
         await asyncio.wait_for(log._wal_room._running, 60)
-        assert (CHECKPOINT_PAGES, CHECKPOINT_PAGES) == pages_max(log)
+        assert CHECKPOINT_PAGES == pages_max(log)
+        with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
+            make_room(Files(local_path))
         await append(log, b"c")
         assert [b"a", b"b", b"c"] == await read_values(log, 3)
+        assert [b"a", b"b", b"c"] == await crashed(local_path, tmp_path / "crashed")
     finally:
         await log.close()
+
+
+async def test_a_disk_that_is_too_slow(
+    local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others do not wait for all of it: it ends after the piece that has taken the time, and the log goes on."""
+    monkeypatch.setattr(wal_room, "_SECONDS_MAX", 0.0)
+    await append(local_log, b"a")
+    assert not make_room(Files(local_path))
+    assert wal_of(local_path).stat().st_size < 4 * 1024 * 1024
+    await append(local_log, b"b")
+    assert [b"a", b"b"] == await read_values(local_log, 2)
 
 
 async def test_no_room_beside_another_log(local_log: EmbeddedLog, local_path: Path) -> None:
@@ -237,3 +265,27 @@ async def test_a_process_was_killed(local_log: EmbeddedLog, local_path: Path, tm
         assert make_room(Files(copy))
         assert has_room(copy)
         assert wal_of(copy).stat().st_size == wal_of(local_path).stat().st_size
+
+
+async def test_a_long_wal_whose_index_is_small(local_log: EmbeddedLog, local_path: Path) -> None:
+    """Zeros behind its end, as an older slotlog made them, are no room: its index has none."""
+    await append(local_log, b"a")
+    os.truncate(wal_of(local_path), ROOM)
+    assert make_room(Files(local_path))
+    assert has_room(local_path)
+
+
+async def test_it_takes_little_memory(local_log: EmbeddedLog, local_path: Path) -> None:
+    """The long values are never in memory as a whole: a service has some 80 MB."""
+    await append(local_log, b"a")
+    before = peak_memory()
+    assert make_room(Files(local_path))
+    assert peak_memory() - before < 8 * 1024 * 1024
+
+
+def peak_memory() -> int:
+    """Bytes of this process at most, since the last look."""
+    status = Path("/proc/self/status").read_text()
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+    Path("/proc/self/clear_refs").write_text("5")
+    return int(peak) * 1024
