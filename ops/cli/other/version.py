@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sqlite3
 from contextlib import suppress
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
@@ -39,6 +40,7 @@ def version(*, json: Json = False) -> None:
         "python": platform.python_version(),
         "rocksdict": version_of("rocksdict"),
         "aiokafka": version_of("aiokafka"),
+        "sqlite": sqlite3.sqlite_version,
         "hot_path": _hot_path(),
     }
     if json:

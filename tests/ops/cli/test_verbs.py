@@ -263,7 +263,7 @@ def test_replay_until_a_time(tmp_path: Path) -> None:
 
 def test_version_is_complete() -> None:
     """`version` says which rules and formats it stands on."""
-    assert {"slotlog", "rules", "format", "python", "rocksdict", "aiokafka", "hot_path"} == json.loads(
+    assert {"slotlog", "rules", "format", "python", "rocksdict", "aiokafka", "sqlite", "hot_path"} == json.loads(
         succeed("version", "--json")
     ).keys()
 
