@@ -10,7 +10,7 @@ from zlib import crc32
 
 from slotlog.errors import LogDamagedError, LogRecordError
 from slotlog.log.embedded.file.chain import DAMAGED, LINK_BYTES, LOST, OFFSET_BITS, OFFSET_MASK, Row, is_sealed
-from slotlog.log.embedded_format_2 import sum_of_head
+from slotlog.log.embedded.file.format_2 import sum_of_head
 from slotlog.log.log import LogRecord
 
 _HEAD: Final = (

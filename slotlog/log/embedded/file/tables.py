@@ -12,7 +12,7 @@
 
 Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
 (`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
-links nor sums; format 2 had these tables, with longer seals (`slotlog.log.embedded_format_2`).
+links nor sums; format 2 had these tables, with longer seals (`slotlog.log.embedded.file.format_2`).
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from typing import Any, Final
 from slotlog.errors import LogDamagedError
 from slotlog.log.embedded.file.chain import LINK_BYTES, OFFSET_BITS, OFFSET_MASK, root, seals_of, sum_of
 from slotlog.log.embedded.file.file import FORMAT, Identity, patiently, read_identity, translated
+from slotlog.log.embedded.file.format_2 import was_sealed
 from slotlog.log.embedded.file.heads import Head, head_of, insert_head, set_head
 from slotlog.log.embedded.file.tables import LOG, PARTITIONS, UPGRADE, is_format_1, is_set_backs_of_2, tables_of
-from slotlog.log.embedded_format_2 import was_sealed
 from slotlog.log_lines import LineLogger
 
 _SLICE_ROWS: Final = 1000
