@@ -50,8 +50,12 @@ class Secured:
         self.process.stop()
 
     def _answers(self) -> bool:
+        """Whether it has opened its state: it listens before, and answers LOADING."""
         with closing(Connection(self.address)) as connection:
-            return connection.call("PING") in {SimpleString(b"PONG"), NOAUTH}
+            if self.password:
+                connection.call("AUTH", self.password)
+            reply = connection.call("EXISTS", "nosuch")
+            return reply in {0, NOAUTH}
 
     def rss_bytes(self) -> int:
         """Memory that the process has now."""
