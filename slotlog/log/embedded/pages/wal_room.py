@@ -8,9 +8,10 @@ has the room.
 
 The index grows with it, for the first time at 4,062 pages (https://sqlite.org/walformat.html). A commit for which the
 disk has no room there fails when its pages are in the `-wal`: nobody knows whether it happened. So SQLite copies at
-3,800 pages, and at 8,000 where the room is there, as it copies more seldom then: one commit of 50 clients' SETs in
-2,000 takes some 20 ms. No thread copies beside the commits: SQLite before 3.51.3 may lose pages where a copy begins
-when all is copied already, while another connection commits (https://sqlite.org/wal.html#walresetbug).
+3,800 pages, and at 8,000 where the room is there, as it copies more seldom then: measured, quiet machine, one commit
+of 50 rows in 1,300 takes 14 to 18 ms, all others 0.26 in the median. No thread copies beside the commits of a service,
+but where a trim has made the file smaller (`free_pages`): SQLite before 3.51.3 may lose pages where a copy begins when
+all is copied already, while another connection commits (https://sqlite.org/wal.html#walresetbug).
 
 SQLite makes both itself, for a transaction that is larger than its memory for pages, and leaves them as they are when
 that is rolled back. Others wait with their appends meanwhile, for some 0.1 s, so a disk that takes longer gets no room.

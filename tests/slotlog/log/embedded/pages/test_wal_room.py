@@ -228,6 +228,22 @@ async def test_a_full_disk(pages: int, local_path: Path, tmp_path: Path, monkeyp
         await log.close()
 
 
+async def test_another_process_makes_it_first(
+    local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waited for the lock looks again, and does not make it behind what is there."""
+    await append(local_log, b"a")
+
+    def after_another(path: Path) -> sqlite3.Connection:
+        monkeypatch.setattr(wal_room, "connect", connect)
+        assert make_room(Files(path))
+        monkeypatch.setattr(wal_room, "_fill", lambda *_: pytest.fail("made twice"))
+        return connect(path)
+
+    monkeypatch.setattr(wal_room, "connect", after_another)
+    assert make_room(Files(local_path))
+
+
 async def test_a_disk_that_is_too_slow(
     local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
