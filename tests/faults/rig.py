@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -151,9 +151,7 @@ class Rig:
         wait_until(self._are_at_one_position, "all copies of a partition to be at one position", self._shown)
 
     def _are_at_one_position(self) -> bool:
-        copies = self._copies()
-        for partition, (owner, *followers) in copies.items():
-            self._wait_for_owner(partition, owner, followers)
+        copies = self._caught_up_copies()
         held = {number: digests(self.data(number)) for number in self.workers}
         found = {partition: {held[each].get(partition) for each in numbers} for partition, numbers in copies.items()}
         if any(len({each and each[0] for each in one}) > 1 for one in found.values()):
@@ -166,9 +164,7 @@ class Rig:
 
         All at once: an owner that stops in order gives its partitions to another one first.
         """
-        copies = self._copies()
-        for partition, (owner, *followers) in copies.items():
-            self._wait_for_owner(partition, owner, followers)
+        copies = self._caught_up_copies()
         for number in list(self.workers):
             self.kill(number)
         held = {number: digests(self.data(number)) for number in range(len(self.ports))}
@@ -197,24 +193,37 @@ class Rig:
         number_of = {port: number for ports in (self.ports, self.replica_ports) for number, port in enumerate(ports)}
         return {partition: [number_of[port] for port in ports] for partition, ports in enumerate(nodes())}
 
-    def _wait_for_owner(self, partition: int, owner: int, followers: Sequence[int]) -> None:
-        """Wait until followers have applied a write that the owner takes now."""
+    def _caught_up_copies(self) -> dict[int, list[int]]:
+        """`_copies`, once the followers of each partition have applied a write that its owner takes meanwhile."""
+        copies: dict[int, list[int]] = {}
+
+        def are_caught_up() -> bool:
+            copies.update(self._copies())
+            return all(self._is_caught_up(partition, owner, *others) for partition, (owner, *others) in copies.items())
+
+        wait_until(are_caught_up, "followers to apply a write", self._shown)
+        return copies
+
+    def _is_caught_up(self, partition: int, owner: int, *followers: int) -> bool:
+        """Whether followers have applied a write that the owner takes now; not where workers share anew meanwhile."""
         key = f"{{{self.keys[partition]}}}last"
         with closing(connect(self.ports[owner])) as client:
-
-            def is_taken() -> bool:
-                try:
-                    return bool(client.set(key, "1"))
-                except redis.exceptions.ClusterDownError:  # it owns the partition, and applies its log yet
-                    return False
-
-            wait_until(is_taken, "the owner to take a write")
+            try:
+                client.set(key, "1")
+            except (redis.exceptions.ClusterDownError, redis.exceptions.MovedError):
+                return False  # it applies the partition's log yet, or owns it no more
             _, offset = client.execute_command("SLOTLOG POSITION")  # type: ignore[no-untyped-call]
         for number in followers:
             with closing(connect(self.replica_ports[number])) as client:
                 client.execute_command("READONLY")  # type: ignore[no-untyped-call]
-                reached = client.execute_command("SLOTLOG WAITFOR", partition, offset, 9_000)  # type: ignore[no-untyped-call]
+                try:
+                    reached = client.execute_command("SLOTLOG WAITFOR", partition, offset, 9_000)  # type: ignore[no-untyped-call]
+                except redis.ResponseError as error:
+                    if "is not applied by this worker" not in str(error):
+                        raise
+                    return False  # it follows the partition no more
                 assert 1 == reached, (partition, offset, number)
+        return True
 
 
 def digests(data: Path) -> dict[int, tuple[int, str]]:
