@@ -64,7 +64,7 @@ class Blocked:
         Raises:
             CommandError: a key holds another type, or there are too many; in the coroutine: the pop failed.
         """
-        pipeline = self._partitions.pipeline_of(wish.keys)
+        pipeline = self._partitions.router.pipeline_of(wish.keys)
         refusal = pipeline.refusal(write=wish.writes)
         if refusal is not None:
             raise about_keys(refusal, self._partitions.partitions)

@@ -12,6 +12,7 @@ from engine.values.replies import Reply
 
 if TYPE_CHECKING:
     from ingest.applying.slicing.slices import Slices
+    from resp.cluster.router import Router
     from resp.writes.write_pipeline import WritePipeline
 
 LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"], STREAM: SPECS[b"XLEN"]}
@@ -29,16 +30,14 @@ class Partitions(Protocol):
         pipelines: of those that this worker owns.
         slices: in which commands run.
         wall_ms: the wall clock, as of late.
+        router: finds those of keys.
     """
 
     partitions: int
     pipelines: dict[int, WritePipeline]
     slices: Slices
     wall_ms: int
-
-    def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
-        """The partition of these keys."""
-        ...
+    router: Router
 
     def witness(self) -> None:
         """Let the machines say which keys they touch, while anybody needs that."""

@@ -109,7 +109,7 @@ def needs_memory(session: Session, plan: Plan, args: list[bytes]) -> bool:
     if plan.spec is None or plan.spec.needs_memory is None:
         return False
     try:
-        pipeline = session.server.pipeline_of(plan.keys(args))
+        pipeline = session.server.router.pipeline_of(plan.keys(args))
     except CommandError:
         return False
     return pipeline.owned.worker.is_open and pipeline.machine.needs_memory(plan.spec, args)

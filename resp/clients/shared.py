@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from engine import native
 from engine.apply.script_calls import ScriptCalls
 from engine.commands.registry import Spec
-from engine.errors import CommandError, DueError
+from engine.errors import DueError
 from engine.values.replies import Reply
 from ingest.applying.slicing.slices import Slices
 from ingest.reporting.rate_limited import RateLimitedLog
@@ -23,10 +23,10 @@ from resp.catalog.plans import Plans
 from resp.clients.client_path import ClientPath, client_path
 from resp.clients.known_scripts import KnownScripts
 from resp.clients.served import Served, served_of
-from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
+from resp.cluster.router import Reader, Router
 from resp.cluster.sentinel import Sentinel
-from resp.cluster.topology import map_of
+from resp.cluster.topology import ClusterMap, map_of
 from resp.host import Host
 from resp.messages.monitor import Monitors
 from resp.messages.notifications import Notifications
@@ -42,26 +42,14 @@ from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
 from resp.writes.outboxes import Outboxes
 from resp.writes.replica_pipeline import ReplicaPipeline
-from resp.writes.stopping import READ_ONLY, WAITS_FOR_GROUP
 from resp.writes.write_pipeline import NOT_READY, WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
-from slotlog.shared.errors import CROSS_SLOT
 from slotlog.shared.slots import partition_of, slot
 
 
-class Refreshable(CachingClient, Protocol):
+class Refreshable(CachingClient, Reader, Protocol):
     """A session, for calls to all sessions at once."""
-
-    @property
-    def reads_replicas(self) -> bool:
-        """Whether its reads may be answered where partitions are followed."""
-        ...
-
-    @property
-    def at_replica(self) -> bool:
-        """Whether it has come to this worker as to a replica."""
-        ...
 
     @property
     def at_sentinel(self) -> bool:
@@ -98,6 +86,7 @@ class Shared(Generic[S]):
         pipelines: the write pipelines of the owned partitions.
         outboxes: send their writes to the log.
         replicas: what answers reads in partitions that this worker follows.
+        router: finds the partition of a command.
         sentinel: the master of a group with one partition, and its replicas.
         known_scripts: what EVALSHA finds in any partition.
         holding: commands that wait for a partition which moves.
@@ -144,10 +133,9 @@ class Shared(Generic[S]):
         self.tracking = Tracking(self.sessions, self.config, self._follow, self.flush)
         self.blocked = Blocked(self)
         self.pause, self.shortage = Pause(self.refresh), Shortage(self.config, self.refresh)
-        self.all_partitions = AllPartitions(self.pipelines, self.partitions)
-        self.all_replicas = AllPartitions(self.replicas, self.partitions)
         self.known_scripts = KnownScripts(self.pipelines, self.replicas)
-        self.cluster = map_of(settings, 0)
+        self.cluster: ClusterMap = map_of(settings, 0)
+        self.router = Router(self.pipelines, self.replicas, self.partitions, lambda: self.cluster)
         self.bus, self.heap, self.refusals = Bus(self), Heap(), RateLimitedLog()
         self.run_id, self.read_clock = secrets.token_hex(20), ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
@@ -230,31 +218,6 @@ class Shared(Generic[S]):
         """The subscriptions that a session may have: at a Sentinel's address those to its events."""
         return self.sentinel.pubsub if session.at_sentinel else self.pubsub
 
-    def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
-        """The partition of these keys.
-
-        Raises:
-            CommandError: CROSSSLOT, MOVED to whoever has them, or READONLY where another worker has everything.
-        """
-        if not self.clustered:
-            if not self.pipelines:
-                raise WAITS_FOR_GROUP if self.cluster.owner_of(0) in {None, self.cluster.me.address} else READ_ONLY
-            return self.pipelines[0]
-        if not keys:
-            if not self.pipelines:
-                raise CommandError("CLUSTERDOWN this worker owns no partition now")
-            return next(iter(self.pipelines.values()))
-        number = slot(keys[0])
-        if any(slot(key) != number for key in keys):
-            raise CommandError(CROSS_SLOT)
-        pipeline = self.pipelines.get(partition_of(number, self.partitions))
-        if pipeline is not None:
-            return pipeline
-        owner = self.cluster.owner_of(number)
-        if owner is None or owner == self.cluster.me.address:  # a group has given it to this worker a moment ago
-            raise CommandError("CLUSTERDOWN Hash slot not served")
-        raise CommandError(f"MOVED {number} {owner[0]}:{owner[1]}")
-
     def served_at(self, keys: list[bytes]) -> Served | None:
         """The partition of these keys in a cluster; None: they have no slot in common, or it takes no short way."""
         numbers = set(map(slot, keys))
@@ -262,29 +225,6 @@ class Shared(Generic[S]):
             return None
         (number,) = numbers
         return self.served[partition_of(number, self.partitions)]
-
-    def reader_of(self, session: S, keys: list[bytes]) -> WritePipeline:
-        """The partition of these keys for a session's read: one that is followed here, too, where it allows that.
-
-        Raises:
-            CommandError: as `pipeline_of`.
-        """
-        if not (self.clustered or self.pipelines):
-            if not self.replicas:
-                raise WAITS_FOR_GROUP
-            return self.replicas[0]
-        if self.replicas and not keys and session.at_replica:
-            return next(iter(self.replicas.values()))
-        if self.replicas and keys and session.reads_replicas:
-            number = slot(keys[0])
-            replica = self.replicas.get(partition_of(number, self.partitions))
-            if replica is not None and replica.is_ready and all(slot(key) == number for key in keys):
-                return replica
-        return self.pipeline_of(keys)
-
-    def keyspace_of(self, session: S) -> AllPartitions:
-        """All partitions that a session's commands without a key see: owned ones, or at a replica, followed ones."""
-        return self.all_replicas if session.at_replica else self.all_partitions
 
     async def write_everywhere(self, name: bytes, args: list[bytes]) -> Reply:
         """A write without a key, in each partition.
@@ -294,13 +234,13 @@ class Shared(Generic[S]):
         """
         if name == b"SCRIPT|FLUSH":
             self.known_scripts.forget()
-        return await self.all_partitions.write(name, args)
+        return await self.router.owned.write(name, args)
 
     def read_anywhere(self, session: S, spec: Spec, args: list[bytes], db: int) -> Reply:
         """A read without waiting for a tick: by the wall clock where the log's is behind."""
         if self.clustered and spec.keyless:
-            return self.keyspace_of(session).read(spec, args, self.wall_ms)
-        pipeline = self.reader_of(session, spec.keys(args))
+            return self.router.keyspace_of(session).read(spec, args, self.wall_ms)
+        pipeline = self.router.reader_of(session, spec.keys(args))
         try:
             return pipeline.read(spec, args, db, self.wall_ms)
         except DueError:

@@ -113,7 +113,7 @@ def watch(session: Session, args: list[bytes]) -> Reply:
     if session.transaction is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     server = session.server
-    pipeline = server.pipeline_of(args)
+    pipeline = server.router.pipeline_of(args)
     refusal = pipeline.refusal(write=True)
     if refusal is not None:
         raise about_keys(refusal, server.partitions)

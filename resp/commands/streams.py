@@ -29,7 +29,7 @@ _MS_PER_S: Final = 1000
 def _xread(session: Session, args: list[bytes]) -> Reply | Coroutine[Any, Any, Reply]:
     """What is there already, or else what comes: above the ids as they are now."""
     blocked, options = session.server.blocked, _options(session, args, has_group=False)
-    pipeline = session.server.pipeline_of(options.keys)
+    pipeline = session.server.router.pipeline_of(options.keys)
     fixed: Any = blocked.elements.read(pipeline, _FIXED_IDS, args, session.db)
     reply = blocked.elements.read(pipeline, _XREAD, fixed, session.db)
     if reply is NIL_ARRAY:
@@ -40,7 +40,7 @@ def _xread(session: Session, args: list[bytes]) -> Reply | Coroutine[Any, Any, R
 
 def _read_later(session: Session, options: ReadOptions, wish: Wish) -> Coroutine[Any, Any, Reply]:
     """Wait; a client that tracks what it reads tracks these keys, as of before the read."""
-    pipeline = session.server.pipeline_of(wish.keys)
+    pipeline = session.server.router.pipeline_of(wish.keys)
     offset, waiting = pipeline.machine.next_offset, _wait(session, options, wish)
 
     async def noted() -> Reply:

@@ -118,7 +118,7 @@ def _only_reads(session: Session, plan: Plan, args: list[bytes]) -> bool:
     if session.transaction is not None or session.output.pending_replies or len(args) < plan.arguments_min:
         return False
     try:
-        pipeline = session.server.reader_of(session, plan.keys(args))
+        pipeline = session.server.router.reader_of(session, plan.keys(args))
     except CommandError:
         return False
     assert plan.spec is not None
@@ -212,7 +212,7 @@ def _pipeline_of(session: Session, plan: Plan, keys: list[bytes]) -> WritePipeli
     """Where these keys are for this command; CommandError when they are not here."""
     server = session.server
     reads = plan.kind is _READ or (server.is_standby and plan.kind is _SERVER and not plan.changes)
-    return server.reader_of(session, keys) if reads else server.pipeline_of(keys)
+    return server.router.reader_of(session, keys) if reads else server.router.pipeline_of(keys)
 
 
 def _refuse(session: Session, plan: Plan | None, command: list[bytes], error: CommandError) -> bool:
@@ -331,9 +331,9 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     pipeline = script_keys = None
     began = perf_counter()
     if server.clustered and plan.spec.keyless:
-        reply = server.keyspace_of(session).read(plan.spec, args, server.wall_ms)
+        reply = server.router.keyspace_of(session).read(plan.spec, args, server.wall_ms)
     else:
-        pipeline = server.reader_of(session, plan.spec.keys(args))
+        pipeline = server.router.reader_of(session, plan.spec.keys(args))
         if (
             session.output.pending_replies and pipeline.answers.pending_events
         ):  # else its writes are in other partitions
@@ -385,4 +385,4 @@ def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         start(session, plan, command, server.write_everywhere(plan.name, args))
         return
     keys = plan.spec.keys(args)
-    submit_write(session, plan, server.pipeline_of(keys), command, keys)
+    submit_write(session, plan, server.router.pipeline_of(keys), command, keys)

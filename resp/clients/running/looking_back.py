@@ -26,7 +26,7 @@ async def read_past(session: Session, moment: bytes, plan: Plan, args: list[byte
     keys = spec.keys(args)
     if not keys and server.clustered:
         raise CommandError(f"ERR {plan.shown} over several partitions as of a moment: name a key")
-    partition = server.pipeline_of(keys).partition
+    partition = server.router.pipeline_of(keys).partition
     name, words = session.user.as_user(spec.name, args) if plan.is_script else (spec.name, args)
     return await server.host.read_past(partition, moment, name, words, session.db)
 

@@ -102,7 +102,7 @@ def _pipeline_of(session: Session, keys: list[bytes], *, reading: bool) -> Write
     if keys and watched is not None and server.clustered and slot(keys[0]) != session.watched_slot:
         raise CommandError(CROSS_SLOT)
     if watched is None or keys:
-        return server.reader_of(session, keys) if reading else server.pipeline_of(keys)
+        return server.router.reader_of(session, keys) if reading else server.router.pipeline_of(keys)
     pipeline = server.pipelines.get(watched)
     if pipeline is None:
         raise CommandError("EXECABORT Transaction discarded because of: another worker owns the watched keys now")

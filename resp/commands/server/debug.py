@@ -23,6 +23,7 @@ from resp.writes.stopping import CLOSED
 
 if TYPE_CHECKING:
     from resp.blocking.pause import Pause
+    from resp.cluster.router import Router
     from resp.host import Host
     from resp.settings.config import Config
     from resp.writes.write_pipeline import WritePipeline
@@ -56,6 +57,7 @@ class Debugged(Protocol):
     Attributes:
         active_expire: whether keys may go by themselves.
         pause: of the writes, while the log is replayed.
+        router: finds the partition of keys.
     """
 
     active_expire: bool
@@ -63,10 +65,7 @@ class Debugged(Protocol):
     host: Host
     pause: Pause
     pipelines: dict[int, WritePipeline]
-
-    def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
-        """Where these keys are. Raises CommandError: not here."""
-        ...
+    router: Router
 
 
 class DebuggingClient(Client[Debugged], Protocol):
@@ -150,7 +149,7 @@ def _protocol(client: DebuggingClient, args: list[bytes]) -> Reply:
 
 
 async def _object(client: DebuggingClient, args: list[bytes]) -> Reply:
-    pipeline = client.server.pipeline_of(args)
+    pipeline = client.server.router.pipeline_of(args)
     reads = [Awaited(spec.name, args, client.db, spec=spec) for spec in (_ENCODING, _DUMP)]
     for read in reads:
         pipeline.submit(read)

@@ -95,7 +95,7 @@ async def history(session: Session, args: list[bytes]) -> Reply:
             until = options.pop(0)
         else:
             raise CommandError("ERR syntax error")
-    partition = session.server.pipeline_of([key]).partition
+    partition = session.server.router.pipeline_of([key]).partition
     return await session.server.host.read_history(partition, key, session.db, count, from_offset, until, values=values)
 
 

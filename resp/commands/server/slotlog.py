@@ -164,5 +164,5 @@ def once(session: Session, args: list[bytes]) -> Reply:
     keys = plan.spec.keys(inner)
     if not keys and server.clustered:
         raise CommandError("ERR SLOTLOG ONCE takes a command that names a key")
-    submit_write(session, plan, server.pipeline_of(keys), command, keys, event_id)
+    submit_write(session, plan, server.router.pipeline_of(keys), command, keys, event_id)
     return NO_REPLY
