@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
@@ -13,6 +14,7 @@ from engine.store.store import MaintainedStore
 from engine.tables.system import FORMAT
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from ops.snapshots.chain_heads import heads_in
 from ops.snapshots.child import nobody
 from ops.snapshots.files import files_of, upload
 from ops.snapshots.manifest import Manifest
@@ -125,7 +127,8 @@ def take(
     of_checkpoint = settings.model_copy(update={"data": directory})
     digest, position = digest_partition(of_checkpoint, partition)
     reached(Step.DESCRIBED)
-    chain = noted_head(settings, partition, position.next_offset, keep=True)
+    elsewhere = partial(heads_in, store, settings.topic)
+    chain = noted_head(settings, partition, position.next_offset, elsewhere, keep=True)
     if chain.unknown:
         logger.warning("chain_unknown", partition=partition, offset=position.next_offset, reason=chain.unknown)
     path = partition_path(directory, partition)

@@ -97,6 +97,7 @@ def _print_heads(settings: Settings, at: int | None, *, json: bool) -> None:
 
 
 async def _heads(settings: Settings, at: int | None) -> list[tuple[int, int, bytes]]:
+    from ops.snapshots.chain_heads import heads_of
     from ops.state.chain.walking import head_at
     from ops.state.opening.directories import prepare_data
     from ops.state.rebuilding.replay_plan import opened
@@ -105,10 +106,10 @@ async def _heads(settings: Settings, at: int | None) -> list[tuple[int, int, byt
     log = opened(settings)
     await log.start()
     try:
-        found = []
+        found, others = [], heads_of(settings)
         for partition in settings.owned:
             offset = await log.end_offset(partition) if at is None else at
-            found.append((partition, offset, await head_at(settings, log, partition, offset, keep=True)))
+            found.append((partition, offset, await head_at(settings, log, partition, offset, others, keep=True)))
         return found
     finally:
         await log.close()
@@ -126,6 +127,7 @@ def chain_facts(checked: Checked) -> dict[str, Any]:
             {"from": each.begin, "to": each.end - 1, "kept_by": each.keeper.name.lower()} for each in checked.changed
         ],
         "lost": list(checked.lost),
+        "not_compared": list(checked.uncompared),
     }
 
 
@@ -134,11 +136,15 @@ def print_chain(checked: Checked) -> None:
     if checked.begin is None:
         print("  log       its chain is not known: its first records are gone, and no head from there on was noted")
     elif checked.is_right:
-        heads = f"equal to {counted(checked.compared, 'head')}" if checked.compared else "no head of it was noted yet"
+        none = "no other head of it was noted" if checked.begin else "no head of it was noted yet"
+        heads = f"equal to {counted(checked.compared, 'head')}" if checked.compared else none
         print(f"  log       offsets {checked.begin} to {checked.end}: {heads}")
     if checked.head is not None:
         print(f"  chain     {checked.head.hex()}")
     for begin, end, keeper in checked.changed:
-        print(f"  log       CHANGED between offset {begin} and offset {end - 1}, as {_KEEPERS[keeper]} says")
+        where = f"between offset {begin} and offset {end - 1}" if end else "before its first record"
+        print(f"  log       CHANGED {where}, as {_KEEPERS[keeper]} says")
+    for offset in checked.uncompared:
+        print(f"  log       NOT COMPARED with the given head of offset {offset}: no head before it is known")
     for offset in checked.lost:
         print(f"  log       CUT: it ends at offset {checked.end}, and a head of offset {offset} was noted")

@@ -101,9 +101,12 @@ def digest(
 
 def _chain(settings: Settings, ends: Ends, partition: int, offset: int) -> Noted:
     """The head of the chain there, if the log answers."""
+    from ops.snapshots.chain_heads import heads_of
     from ops.state.chain.noting import Noted, noted_head
 
-    return Noted(None, ends.unknown) if ends.unknown else noted_head(settings, partition, offset, keep=False)
+    if ends.unknown:
+        return Noted(None, ends.unknown)
+    return noted_head(settings, partition, offset, heads_of(settings), keep=False)
 
 
 def _facts(result: Digested) -> dict[str, object]:

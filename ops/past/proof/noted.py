@@ -6,14 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from ops.config import ConfigError, Settings
-from ops.snapshots.objects import open_objects
-from ops.snapshots.store import SnapshotStore
+from ops.snapshots.chain_heads import heads_of
 from ops.state.chain.checking import Checked, Keeper, Known, check_chain
 from ops.state.chain.kept_heads import KeptHeads
 from ops.state.opening.directories import prepare_data
 from ops.state.rebuilding.replay_plan import opened
 from slotlog.log.hash_chain import HEAD_BYTES
+
+logger = structlog.get_logger(__name__)
 
 _NOTED: Final = re.compile(rf"([0-9]{{1,9}}):([0-9]{{1,18}}):([0-9a-f]{{{2 * HEAD_BYTES}}})")
 
@@ -44,12 +47,9 @@ async def check_log(settings: Settings, partition: int, given: Sequence[Known] =
 def _kept(settings: Settings, partition: int) -> list[Known]:
     with KeptHeads(settings.data, partition, keep=False) as kept:
         known = [Known(*each, Keeper.DATA) for each in kept.heads]
-    if settings.snapshots.url:
-        for snapshot in SnapshotStore(open_objects(settings.snapshots.url)).listed(settings.topic, partition):
-            if snapshot.manifest is not None and snapshot.manifest.chain is not None:
-                head = bytes.fromhex(snapshot.manifest.chain)
-                known.append(Known(snapshot.manifest.next_offset, head, Keeper.SNAPSHOT))
-    return known
+        if kept.trouble:
+            logger.warning("chain_heads_lost", reason=kept.trouble)
+    return known + [Known(*each, Keeper.SNAPSHOT) for each in heads_of(settings)(partition)]
 
 
 def parse_heads(texts: Sequence[str], partitions: int) -> dict[int, list[Known]]:

@@ -50,8 +50,9 @@ class Checked(NamedTuple):
         head: the head there, as it is now; None: nothing was looked at.
         compared: how many heads were compared.
         changed: where the log is not what it was.
-        lost: offsets of heads that lie behind the log's end.
-        found: further heads, for who keeps them.
+        lost: offsets of heads that lie after the log's end.
+        uncompared: offsets of given heads with which nothing could be compared, as no head before them is known.
+        found: further heads, for who keeps them; none, where the chain begins with a given head that no other confirms.
     """
 
     partition: int
@@ -61,6 +62,7 @@ class Checked(NamedTuple):
     compared: int
     changed: Sequence[Range]
     lost: Sequence[int]
+    uncompared: Sequence[int]
     found: Sequence[Head] = ()
 
     @property
@@ -74,70 +76,66 @@ class _NotedChain:
 
     Args:
         start: where it begins.
-        noted: the heads, ascending, none of them before the start.
-        more: further offsets whose heads are wanted.
+        noted: the heads, ascending, none of them before the start; at least one.
 
     Attributes:
-        found: the heads at those.
+        changed: where the log is not what they say.
     """
 
-    def __init__(self, start: Head, noted: Sequence[Known], more: Iterable[int]) -> None:
+    def __init__(self, start: Head, noted: Sequence[Known]) -> None:
         self._heads: dict[int, list[bytes]] = {}
         for each in noted:
             self._heads.setdefault(each.offset, []).append(each.head)
-        offsets = sorted({*self._heads, *more})
-        self.chain = Chain(start, offsets, {offset: some[0] for offset, some in self._heads.items()})
-        self.found: list[Head] = []
-        self.begin = start.offset
+        self.chain = Chain(start, self._heads, {offset: some[0] for offset, some in self._heads.items()})
         self.changed: list[Range] = []
-        self._keeper = noted[0].keeper if noted else Keeper.DATA
+        self._keeper = noted[0].keeper
         self._good = start.offset
 
     def compare(self, found: Iterable[Head]) -> None:
         """Hold heads of the log against those that were noted."""
         for offset, head in found:
-            if offset not in self._heads:
-                self.found.append(Head(offset, head))
-                continue
             if any(head != each for each in self._heads[offset]):
-                self.changed.append(Range(self._good, offset, self._keeper))
+                # At the start it covers what is gone.
+                self.changed.append(Range(self._good if self._good < offset else 0, offset, self._keeper))
             self._good = offset
 
 
 async def check_chain(log: Log, partition: int, known: Sequence[Known]) -> Checked:
     """Compute the chain of a partition anew from the log, and compare it with heads that were noted earlier.
 
-    Behind a head that differs the chain goes on from what was noted, so that each further change is found as well. What
-    one keeper has noted says nothing about what another has.
+    Where the log does not have its first records any more, it begins with the first head that is known, from the keeper
+    whose heads are the easiest to change: so the others are compared with it.
+
+    Behind a head that differs each keeper's chain goes on from what it has noted, so that each further change is found
+    as well. What one keeper has noted after the start says nothing about what another has.
 
     Raises:
         As `Reader.fetch`.
     """
     begin, end = await log.begin_offset(partition), await log.end_offset(partition)
     lost = sorted({each.offset for each in known if each.offset > end})
-    there = [each for each in known if begin <= each.offset <= end]
-    chains = _chains(partition, begin, end, there)
-    if not chains:
-        return Checked(partition, None, end, None, 0, (), lost)
-    first = min(each.begin for each in chains)
-    with progress("chain", end - first, "offsets") as advance:
-        async for records in records_between(log, partition, first, end):
+    there = sorted((each for each in known if begin <= each.offset <= end), key=lambda each: (each.offset, each.keeper))
+    gone = {each.offset for each in known if each.offset < begin and each.keeper is Keeper.GIVEN}
+    seed = there.pop(0) if begin and there else None
+    if begin and seed is None:
+        return Checked(partition, None, end, None, 0, (), lost, sorted(gone))
+    start = Head(0, first_head(partition)) if seed is None else Head(seed.offset, seed.head)
+    chain = Chain(start, sorted({start.offset, *marks(start.offset, end), end}))
+    by_keeper = [[each for each in there if each.keeper is keeper] for keeper in Keeper]
+    chains = [_NotedChain(start, noted) for noted in by_keeper if noted]
+    found: list[Head] = []
+    with progress("chain", end - start.offset, "offsets") as advance:
+        async for records in records_between(log, partition, start.offset, end):
+            found += chain.take(records)
             for each in chains:
-                each.compare(each.chain.take([record for record in records if record[0] >= each.begin]))
+                each.compare(each.chain.take(records))
             if records:
-                advance(records[-1][0] + 1 - first)
+                advance(records[-1][0] + 1 - start.offset)
+        found += chain.end()
         for each in chains:
             each.compare(each.chain.end())
     changed = sorted(one for each in chains for one in each.changed)
-    return Checked(partition, first, end, chains[-1].chain.head, len(there), changed, lost, chains[-1].found)
-
-
-def _chains(partition: int, begin: int, end: int, known: Sequence[Known]) -> list[_NotedChain]:
-    """One for each keeper that has heads; the most trusted one is the last, and has the heads that will be kept."""
-    root = None if begin else Head(0, first_head(partition))
-    noted = [some for keeper in Keeper if (some := sorted(each for each in known if each.keeper is keeper))]
-    if not noted and root is not None:
-        noted = [[]]
-    starts = [root or Head(some[0].offset, some[0].head) for some in noted]
-    more = [()] * (len(noted) - 1) + [(*marks(starts[-1].offset, end), end)] if noted else []
-    return [_NotedChain(*each) for each in zip(starts, noted, more, strict=True)]
+    if seed is not None and seed.keeper is Keeper.GIVEN and not there:
+        gone.add(seed.offset)
+        found = []
+    return Checked(partition, start.offset, end, chain.head, len(there), changed, lost, sorted(gone), found)

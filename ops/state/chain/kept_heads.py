@@ -6,7 +6,8 @@
 
 There is one at each 1,024th offset that the chain was computed for, and at each at which somebody wanted it.
 
-`crc` is over the rest of the entry. One that is cut short, or damaged, ends the file: what follows is made anew.
+`crc` is over the rest of the entry. One that is cut short, or damaged, ends the file: what follows is made anew. Who
+reads the file says so: damage may also be what somebody did who has changed the log.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class KeptHeads:
 
     Attributes:
         heads: ascending.
+        trouble: what is wrong with the file, and which heads are lost; empty: nothing.
 
     Raises:
         OSError: they cannot be read or written.
@@ -59,13 +61,18 @@ class KeptHeads:
         path = data / _DIRECTORY / str(partition)
         self._file = ExitStack()
         self.heads: list[Head] = []
+        self.trouble = ""
         if keep:
             path.parent.mkdir(mode=0o700, exist_ok=True)
         if keep or path.exists():
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT if keep else os.O_RDONLY, 0o600)
             self._file.callback(os.close, self._descriptor)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX if keep else fcntl.LOCK_SH)
-            self.heads = _parsed(os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0))
+            stored = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+            self.heads = _parsed(stored)
+            if stored != _MAGIC and len(stored) != _size(self.heads):
+                after = f"of offsets after {self.heads[-1].offset}" if self.heads else "in it"
+                self.trouble = f"{path} is damaged: the heads {after} are lost, and are made anew from the log as it is"
 
     def __enter__(self) -> Self:
         return self
@@ -81,11 +88,16 @@ class KeptHeads:
         """Keep more of them. Those that lie before the last one are left out."""
         last = self.heads[-1].offset if self.heads else 0
         heads = [each for each in heads if each.offset > last]
-        size = len(_MAGIC) + len(self.heads) * _ENTRY_BYTES
-        os.ftruncate(self._descriptor, size if self.heads else 0)
+        size = _size(self.heads)
+        os.ftruncate(self._descriptor, size)
         data = b"".join(entry + _CRC.pack(crc32(entry)) for entry in (_ENTRY.pack(*each) for each in heads))
-        os.pwrite(self._descriptor, data if self.heads else _MAGIC + data, size if self.heads else 0)
+        os.pwrite(self._descriptor, data if self.heads else _MAGIC + data, size)
         self.heads += heads
+
+
+def _size(heads: Sequence[Head]) -> int:
+    """The bytes of a file with these heads; of none, it is empty."""
+    return len(_MAGIC) + len(heads) * _ENTRY_BYTES if heads else 0
 
 
 def _parsed(data: bytes) -> list[Head]:

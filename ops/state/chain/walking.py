@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import structlog
 
 from ops.config import ConfigError, Settings
 from ops.progress import progress
@@ -16,6 +18,8 @@ from slotlog.log.hash_chain import first_head, head_behind
 
 if TYPE_CHECKING:
     from slotlog.log import Log, LogRecord
+
+logger = structlog.get_logger(__name__)
 
 
 class Chain:
@@ -53,12 +57,18 @@ class Chain:
         return Head(offset, head)
 
 
+HeadsElsewhere = Callable[[int], Iterable[Head]]
+"""Gives heads of a partition that do not stand in the data directory: those in the manifests of snapshots."""
+
+
 def marks(begin: int, end: int) -> range:
     """The offsets behind `begin` whose heads are kept, up to `end`."""
     return range(begin - begin % HEAD_OFFSETS + HEAD_OFFSETS, end + 1, HEAD_OFFSETS)
 
 
-async def head_at(settings: Settings, log: Log, partition: int, offset: int, *, keep: bool) -> bytes:
+async def head_at(
+    settings: Settings, log: Log, partition: int, offset: int, others: HeadsElsewhere, *, keep: bool
+) -> bytes:
     """The head at an offset, from the nearest one that the data directory keeps.
 
     Args:
@@ -66,10 +76,12 @@ async def head_at(settings: Settings, log: Log, partition: int, offset: int, *, 
         log: it.
         partition: one of the topic's.
         offset: any up to the log's end.
+        others: asked for heads that stand elsewhere, where the log does not have its first records any more, and the
+            data directory no head from there on.
         keep: keep this head, and those on the way, in the data directory.
 
     Raises:
-        ConfigError: the log does not have its first records any more, and no head of them is kept; or it has other
+        ConfigError: the log does not have its first records any more, and no head of them is known; or it has other
             records before the last head than when that was kept.
         OSError: the heads cannot be written. Others: as `Reader.fetch`.
     """
@@ -77,11 +89,15 @@ async def head_at(settings: Settings, log: Log, partition: int, offset: int, *, 
     if offset > end:
         raise ConfigError(f"the log of partition {partition} ends at offset {end}, before {offset}")
     with KeptHeads(settings.data, partition, keep=keep) as kept:
+        if kept.trouble:
+            logger.warning("chain_heads_lost", reason=kept.trouble)
         known = [Head(0, first_head(partition)), *kept.until(offset)]
         if known[-1].offset < begin:
+            known += sorted(each for each in others(partition) if begin <= each.offset <= offset)
+        if known[-1].offset < begin:
             raise ConfigError(
-                f"the log of partition {partition} begins at offset {begin}, and no head of its chain is kept from"
-                " there on"
+                f"the log of partition {partition} begins at offset {begin}, and no head of its chain from there to"
+                f" offset {offset} is known, in {settings.data} or in a snapshot"
             )
         # From the one before the last: the records between the two say whether this is still the same log.
         start = next(each for each in known[-2:] if each.offset >= begin)

@@ -190,10 +190,72 @@ def test_behind_a_trim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         checked(("chain", "--check", "--data", data))[0],
         checked(("chain", "--check", "--data", data))[1]["begin_offset"],
     ]
+    (data / "chain" / "0").unlink()
+    assert head == heads_of(data, 50)
+    assert head[50].split(":")[2] in succeed("digest", "--data", data, "--chain")
     monkeypatch.delenv("SLOTLOG_SNAPSHOTS__URL")
     (data / "chain" / "0").unlink()
     assert "its chain is not known" in succeed("chain", "--check", "--data", data)
-    assert "no head of its chain is kept" in run("chain", "--data", data).stderr
+    assert "no head of its chain from there to offset 50 is known" in run("chain", "--data", data).stderr
+
+
+def trimmed_log(data: Path, store: Path) -> dict[int, str]:
+    """Make a log that begins at offset 999, and a snapshot of offset 1000; the true heads of some offsets."""
+    write_log(data, map(incr, range(EVENTS)))
+    heads = heads_of(data, 1000, CHANGED, EVENTS)
+    (data / "chain" / "0").unlink()
+    apply(data, "--until", 1000)
+    succeed("snapshot", "--data", data, "--to", store)
+    succeed("trim", "--data", data, "--from", store)
+    return heads
+
+
+@pytest.mark.parametrize("offset", [1000, CHANGED, EVENTS])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_false_head_of_a_trimmed_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, *, keeps: bool
+) -> None:
+    """It is held against the heads of other keepers, is not what the chain goes on from, and is not kept."""
+    data = tmp_path / "data"
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(tmp_path / "store"))
+    heads = trimmed_log(data, tmp_path / "store")
+    if not keeps:
+        (data / "chain" / "0").unlink()
+
+    exit_code, found = checked(("chain", "--data", data), "--head", f"0:{offset}:{'0' * 64}")
+    begin = 0 if offset == 1000 else 1000
+    assert (1, [{"from": begin, "to": offset - 1, "kept_by": "given"}]) == (exit_code, found["changed"])
+    assert heads[EVENTS].split(":")[2] == found["head"]
+    assert heads == heads_of(data, *heads)
+    exit_code, found = checked(("chain", "--data", data), "--head", heads[offset])
+    assert (0, []) == (exit_code, found["changed"])
+
+
+def test_a_given_head_that_nothing_confirms(tmp_path: Path) -> None:
+    """Behind a trim it can be compared with nothing: that is said, and no head that follows from it is kept."""
+    data = tmp_path / "data"
+    heads = trimmed_log(data, tmp_path / "store")
+    (data / "chain" / "0").unlink()
+    said = succeed("chain", "--data", data, "--head", f"0:{CHANGED}:{'0' * 64}", "--head", f"0:900:{'0' * 64}")
+
+    for offset in (900, CHANGED):
+        assert f"NOT COMPARED with the given head of offset {offset}: no head before it is known" in said
+    assert "no head of its chain" in run("chain", "--data", data).stderr
+    exit_code, found = checked(("chain", "--data", data), "--head", heads[1000], "--head", heads[CHANGED])
+    assert (0, 1, []) == (exit_code, found["compared"], found["not_compared"])
+    assert heads == heads_of(data, *heads)
+
+
+def test_lost_heads_are_told(tmp_path: Path) -> None:
+    """A file of heads that is damaged may hide a change: who reads it says so, as long as it is not made anew."""
+    data = write_log(tmp_path / "data", map(incr, range(50)))
+    heads_of(data, 20, 50)
+    path = data / "chain" / "0"
+    whole = path.read_bytes()
+    for damaged, lost in ((b"junk", "the heads in it are lost"), (whole[:-1], "of offsets after 20 are lost")):
+        path.write_bytes(damaged)
+        assert lost in run("chain", "--check", "--data", data).stderr
+    assert "lost" not in run("chain", "--check", "--data", data).stderr
 
 
 def test_kept_heads_that_are_damaged_are_made_anew(tmp_path: Path) -> None:
