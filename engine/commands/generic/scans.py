@@ -136,7 +136,7 @@ def sscan(tx: Transaction, args: list[bytes]) -> Reply:
 def zscan(tx: Transaction, args: list[bytes]) -> Reply:
     """Return some members of a sorted set with their scores (NOSCORES: without), and the cursor of the next call.
 
-    In the order of the members' bytes.
+    In the order of the members' bytes; all of them at once by score, as Redis gives a small sorted set.
 
     > ZADD z 1 "a" 2.5 "b"
     (integer) 2
@@ -157,7 +157,10 @@ def _scan_collection(
     if key is None:
         return [b"0", []]
     options = _parse_options(args[2:], type_code)
+    begins = not cursor
     cursor, found = scans.subkeys(tx, key, cursor, options.wanted)
+    if type_code == ZSET and begins and not cursor:
+        found = sorted(found, key=lambda pair: (parse_score(pair[1]), pair[0]))
     if options.matches is not None:
         found = [pair for pair in found if options.matches(pair[0])]
     if show is None or options.bare:

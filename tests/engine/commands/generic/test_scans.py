@@ -116,6 +116,17 @@ def test_elements_that_stay_are_returned(command: bytes, add: str, remove: str, 
     assert churn.staying == sorted(set(churn.scan(command, [b"c"], step)) & set(churn.staying), key=churn.staying.index)
 
 
+def test_a_small_sorted_set_is_scanned_by_score() -> None:
+    """All of it at once, as ZRANGE gives it, and as Redis does: libraries rely on it."""
+    machine = open_machine(new_store())
+    send(machine, "ZADD z 3 a 1 b -inf d 2.5 c 1 aa")
+
+    assert [b"d", b"-inf", b"aa", b"1", b"b", b"1", b"c", b"2.5", b"a", b"3"] == scan_all(
+        machine, b"ZSCAN", before=(b"z",)
+    )
+    assert [b"c", b"2.5"] == scan_all(machine, b"ZSCAN", b"MATCH", b"c", before=(b"z",))
+
+
 @pytest.mark.parametrize("count", [b"1", b"10", b"1000"])
 @pytest.mark.parametrize("shape", ["key-{}", "{{tag}}-{}"])
 def test_without_changes_every_key_is_returned_once(shape: str, count: bytes) -> None:
