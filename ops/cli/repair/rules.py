@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from ops.cli.options import Json, listed, print_json, print_note, reports_errors
 
 if TYPE_CHECKING:
     from ops.config import Settings
+    from ops.state.clocks.rules import Moved
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -59,7 +61,8 @@ def set_(
     """Make all partitions of a log follow newer rules, by an event in each of them.
 
     Events before it keep the outcome that they had, also at every replay. It cannot be taken back. Upgrade every worker
-    first: one that does not know these rules stops at the event.
+    first: one that does not know these rules stops at the event. A partition that follows these rules already gets no
+    event. If one follows newer rules, none gets an event, and the exit code is 1.
 
     Example: slotlog rules set 2
     """
@@ -67,7 +70,26 @@ def set_(
 
     moved = asyncio.run(move_on(settings, number))
     if json:
-        print_json({"rules": number, "partitions": [each._asdict() for each in moved]})
-        return
-    for each in moved:
-        print(f"partition {each.partition}: rules {number} from offset {each.offset} on")
+        print_json({"rules": number, "partitions": [asdict(each) for each in moved]})
+    else:
+        for each in moved:
+            print(f"partition {each.partition}: {_said(each, number)}")
+    if unknown := [each.partition for each in moved if each.rules is None]:
+        print_note(
+            f"whether {listed('partition', unknown)} followed these or newer rules before is not known here:"
+            " `slotlog rules show` where the state is tells what holds"
+        )
+    if any(each.rules is not None and each.rules > number for each in moved):
+        raise typer.Exit(1)
+
+
+def _said(one: Moved, number: int) -> str:
+    if one.rules is None:
+        return f"the event at offset {one.event_offset} asks for rules {number}"
+    if one.offset is not None and one.offset == one.event_offset:
+        return f"rules {number} from offset {one.offset} on"
+    since = "" if one.offset is None else f", from offset {one.offset} on"
+    if one.rules > number:
+        return f"rules {one.rules}{since}; the event at offset {one.event_offset} is rejected"
+    came = "" if one.event_offset is None else f"; the event at offset {one.event_offset} changes nothing"
+    return f"rules {number} already{since}{came}"

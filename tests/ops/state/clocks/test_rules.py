@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.tables.system import RULES
+from ops.config import Settings, load_settings
+from slotlog.clock import now_ms
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
 from tests.ops.past.proof.states import with_state
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
@@ -58,6 +66,87 @@ def test_every_partition_gets_the_event(tmp_path: Path) -> None:
     ]
 
 
+def test_newer_rules_are_not_taken_back(tmp_path: Path) -> None:
+    """Older rules than a state follows are refused, and nothing is appended, to no partition."""
+    data = with_state(tmp_path / "data", [(0, "RULES", [3])])
+    result = run("rules", "set", 2, "--data", data)
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "partition 0 follows rules 3 already: there is no way back to rules 2. Nothing was appended" in result.stderr
+    assert succeed("chain", "--data", data).startswith("0:1:")
+
+
+def test_rules_that_are_followed_are_asked_for_once(tmp_path: Path) -> None:
+    """The log behind the state tells, too, since which offset; a state alone tells that it is so."""
+    data = with_state(tmp_path / "data", [(0, "SET", ["k", "v"])])
+    succeed("rules", "set", 2, "--data", data)
+    moved = with_state(tmp_path / "moved", [(0, "RULES", [2])])
+
+    assert "partition 0: rules 2 already, from offset 1 on\n" == succeed("rules", "set", 2, "--data", data)
+    assert "partition 0: rules 2 already\n" == succeed("rules", "set", 2, "--data", moved)
+    assert {"partition": 0, "rules": 2, "offset": 1, "event_offset": None} == _set(data, 2)["partitions"][0]
+    assert succeed("chain", "--data", data).startswith("0:2:")
+    assert 1 == run("rules", "set", 1, "--data", data).exit_code
+
+
+def test_only_partitions_that_need_it_get_the_event(tmp_path: Path) -> None:
+    """Without a state a log that has all of its records tells what each partition follows."""
+    data = tmp_path / "data"
+    succeed("produce", write_lines(tmp_path / "lines", [HEXADECIMAL]), "--data", data, "--partitions", 2)
+    settings = load_settings(data=data, partitions=2)
+    asyncio.run(_append(settings, [Entry(1, None, encode("RULES", [2]), None)]))
+
+    assert [(1, 1), (None, 0)] == [
+        (each["event_offset"], each["offset"]) for each in _set(data, 2, "--partitions", 2)["partitions"]
+    ]
+
+
+def test_an_event_that_an_operator_skips_moves_nothing(tmp_path: Path) -> None:
+    """It is not applied, so the partition still has to be asked."""
+    data = with_state(tmp_path / "data", [(0, "SET", ["k", "v"])])
+    succeed("rules", "set", 2, "--data", data)
+    succeed("skip", 0, 1, "--data", data)
+
+    assert "partition 0: rules 2 from offset 2 on\n" == succeed("rules", "set", 2, "--data", data)
+
+
+def test_what_a_cut_log_had_is_not_known(tmp_path: Path) -> None:
+    """Where neither a state nor the log tells, the event is appended, and a note says what is not known."""
+    data, store = with_state(tmp_path / "data", [(at, "SET", ["k", "v"]) for at in range(5)]), tmp_path / "store"
+    succeed("snapshot", "--data", data, "--to", store)
+    succeed("trim", "--data", data, "--from", store)
+    result = run("rules", "set", 2, "--data", tmp_path / "none", "--log", load_settings(data=data).log_url)
+
+    assert (0, "partition 0: the event at offset 5 asks for rules 2\n") == (result.exit_code, result.stdout)
+    assert "whether partition 0 followed these or newer rules before is not known here" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("theirs", "exit_code", "said"),
+    [
+        (1, 0, "rules 2 from offset 2 on"),
+        (2, 0, "rules 2 already, from offset 1 on; the event at offset 2 changes nothing"),
+        (3, 1, "rules 3, from offset 1 on; the event at offset 2 is rejected"),
+    ],
+)
+def test_another_operator_in_the_same_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: int, exit_code: int, said: str
+) -> None:
+    """What came of an event is told by the log before it, and it is a failure where newer rules hold."""
+    data = with_state(tmp_path / "data", [(0, "SET", ["k", "v"])])
+
+    def between() -> int:
+        with ThreadPoolExecutor(1) as threads:
+            entries = [Entry(0, None, encode("RULES", [theirs]), None)]
+            threads.submit(asyncio.run, _append(load_settings(data=data), entries)).result()
+        return now_ms()
+
+    monkeypatch.setattr("ops.state.clocks.rules.now_ms", between)
+    result = run("rules", "set", 2, "--data", data)
+
+    assert (exit_code, f"partition 0: {said}\n") == (result.exit_code, result.stdout)
+
+
 @pytest.mark.parametrize("number", [0, RULES + 1])
 def test_unknown_rules_are_refused(tmp_path: Path, number: int) -> None:
     """Nothing is appended: it would stop every worker."""
@@ -79,3 +168,14 @@ def test_a_state_that_was_moved_on_is_refused_by_an_older_engine(
 
     assert "follows rules 2, this slotlog knows 1; use a newer release" in run("digest", "--data", data).stderr
     assert 0 == run("digest", "--data", first).exit_code
+
+
+def _set(data: Path, number: int, *options: object) -> Any:
+    return json.loads(succeed("rules", "set", number, "--data", data, "--json", *options))
+
+
+async def _append(settings: Settings, entries: Sequence[Entry]) -> None:
+    log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions)
+    await log.start()
+    await log.append(entries)
+    await log.close()
