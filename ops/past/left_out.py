@@ -28,7 +28,7 @@ from ops.config import ConfigError, Settings
 from ops.past.history import meta_of
 from ops.progress import progress
 from ops.state.log_records import records_between
-from ops.state.rebuilding.replay_plan import Until, ends_of, opened, parse_until
+from ops.state.rebuilding.replay_plan import Until, beyond_end, ends_of, opened, parse_until
 from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
@@ -138,7 +138,8 @@ async def chosen(settings: Settings, partition: int, choice: Choice, until: Unti
     """The offsets of a partition that a choice leaves out, of what the log still has before `until`.
 
     Raises:
-        ConfigError: `until` lies beyond the log's end; or they are too many pieces.
+        ConfigError: `until` lies beyond the log's end; the choice names offsets that are not there before `until`; or
+            they are too many pieces.
         Others: as `Reader.fetch`.
     """
     log = opened(settings)
@@ -146,9 +147,10 @@ async def chosen(settings: Settings, partition: int, choice: Choice, until: Unti
     try:
         begin = await log.begin_offset(partition)
         end = (await ends_of(log, (partition,), until))[partition]
+        asked = sorted((first, last) for each, first, last in choice.ranges if each == partition)
+        _refuse_missing(asked, partition, begin, end, await log.end_offset(partition))
         if not choice.filters:
-            asked = ((max(begin, first), min(end, last)) for each, first, last in choice.ranges if each == partition)
-            return Skips(_merged(sorted(each for each in asked if each[0] < each[1])))
+            return Skips(_merged(asked))
         found: list[tuple[int, int]] = []
         with progress("filter", end - begin, "events") as advance:
             async for offset in _offsets(log, partition, choice, begin, end):
@@ -165,6 +167,21 @@ async def chosen(settings: Settings, partition: int, choice: Choice, until: Unti
         return Skips(found)
     finally:
         await log.close()
+
+
+def _refuse_missing(ranges: Sequence[tuple[int, int]], partition: int, begin: int, end: int, log_end: int) -> None:
+    """Refuse offsets that are not there: that nothing is left out must not look as if they had changed nothing."""
+    if not ranges:
+        return
+    first, last = ranges[0][0], max(last for _, last in ranges) - 1
+    if first < begin:
+        raise ConfigError(
+            f"partition {partition} of the log begins at offset {begin}, so offset {first} cannot be left out any more"
+        )
+    if last >= log_end:
+        raise ConfigError(beyond_end(last, log_end))
+    if last >= end:
+        raise ConfigError(f"offset {last} cannot be left out: what is rebuilt ends before offset {end}")
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

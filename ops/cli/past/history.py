@@ -53,6 +53,7 @@ def history(
     from ops.past.history import History
     from ops.past.narrow import walked_for
     from ops.state.opening.recorded import load_state_settings
+    from ops.state.rebuilding.replay_plan import refuse_beyond_end
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)
@@ -64,6 +65,7 @@ def history(
     watching = History(db, name, show if count is None else kept.append, from_offset=from_offset, values=values)
 
     async def walk() -> None:
+        await refuse_beyond_end(settings, partition, from_offset)
         async with walked_for(settings, partition, end, watching.step, [name], from_snapshot=False):
             for touch in kept:
                 show(touch)

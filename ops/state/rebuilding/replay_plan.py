@@ -189,16 +189,35 @@ async def ends_of(log: Log, partitions: Sequence[int], until: Until) -> dict[int
     ends = {partition: await log.end_offset(partition) for partition in partitions}
     if until.offset is not None:
         if until.offset > max(ends.values()):
-            raise ConfigError(
-                f"offset {until.offset} is beyond the log's end at offset {max(ends.values())};"
-                f" a time in milliseconds is written @{until.offset}"
-            )
+            said = beyond_end(until.offset, max(ends.values()))
+            raise ConfigError(f"{said}; a time in milliseconds is written @{until.offset}")
         return {partition: min(end, until.offset) for partition, end in ends.items()}
     if until.time_ms is not None:
         for partition, end in ends.items():
             at = await log.offset_at(partition, until.time_ms)
             ends[partition] = end if at is None else min(end, at)
     return ends
+
+
+def beyond_end(offset: int, end: int) -> str:
+    """What to say of an offset that the log, which ends at `end`, does not have yet."""
+    return f"offset {offset} is beyond the log's end at offset {end}"
+
+
+async def refuse_beyond_end(settings: Settings, partition: int, offset: int) -> None:
+    """Refuse to begin with an offset that the log does not have yet. Its end is one to begin with.
+
+    Raises:
+        ConfigError: it lies beyond the log's end.
+    """
+    log = opened(settings)
+    await log.start()
+    try:
+        end = await log.end_offset(partition)
+    finally:
+        await log.close()
+    if offset > end:
+        raise ConfigError(beyond_end(offset, end))
 
 
 def _check_skips(skips: Sequence[tuple[int, int, int]], ends: Mapping[int, int]) -> None:

@@ -54,6 +54,15 @@ def lines(data: Path, *words: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in succeed("history", "a", "--data", data, "--json", *words).splitlines()]
 
 
+def test_a_begin_beyond_the_end_is_refused(data: Path) -> None:
+    """The log's end is one to begin with: nothing has come yet."""
+    result = run("history", "a", "--data", data, "--from", 17)
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "offset 17 is beyond the log's end at offset 16" in result.stderr
+    assert [] == lines(data, "--from", 16)
+
+
 def test_every_event_that_named_or_changed_the_key(data: Path) -> None:
     """Duplicates, rejections and dead letters that name it are there, and what took it away without naming it."""
     found = [(each["offset"], each["command"][0], each["outcome"], each["changed"]) for each in lines(data)]

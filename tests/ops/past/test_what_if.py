@@ -61,7 +61,6 @@ def differing(data: Path, *without: str) -> dict[str, tuple[Any, Any]]:
         (["meta.who=*job"], {"user:4": ("Eve", None), "n": ("4", "3")}),
         ([f"time=@{START_MS + 6}..@{START_MS + 7}"], {"user:2": (None, "Bob"), "user:3": ("Bob", None)}),
         ([f"time=..@{START_MS + 1}"], {}),
-        (["99"], {}),
         (["key=nobody"], {}),
     ],
 )  # fmt: skip
@@ -123,7 +122,7 @@ def test_from_a_snapshot(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     copytree(data / "0", early / "0")
 
     assert {"n": ("4", "3")} == differing(early, "8")
-    assert {} == differing(early, "1")
+    assert "log begins at offset 4, so offset 1 cannot" in run("whatif", "--data", early, "--without", "1-6").stderr
     assert 0 == run("replay", "--data", early, "--to", tmp_path / "to8", "--without", "8").exit_code
     refused = run("replay", "--data", early, "--to", tmp_path / "to4", "--without", "4")
     assert (1, True) == (refused.exit_code, "so a replay has to start from a snapshot, and none" in refused.stderr)
@@ -145,6 +144,26 @@ def test_refused(data: Path, text: str, reason: str) -> None:
     result = run("whatif", "--without", text, "--data", data)
 
     assert (1, True) == (result.exit_code, reason in result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("verb", [["whatif"], ["replay", "--to", "built"]])
+@pytest.mark.parametrize("without", [["9"], ["1", "5-9"], ["9", "key=n"]])
+def test_what_the_log_does_not_have_is_refused(data: Path, verb: list[str], without: list[str]) -> None:
+    """That nothing is left out must not look as if nothing depended on it."""
+    result = run(*verb, "--data", data, *[option for each in without for option in ("--without", each)])
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "offset 9 is beyond the log's end at offset 9" in result.stderr
+
+
+def test_what_is_not_rebuilt_is_refused(data: Path, tmp_path: Path) -> None:
+    """An event behind the end of the replay is in no case in what is built."""
+    result = run("replay", "--data", data, "--to", tmp_path / "built", "--until", 5, "--without", 5)
+
+    assert (1, True) == (
+        result.exit_code,
+        "offset 5 cannot be left out: what is rebuilt ends before offset 5" in result.stderr,
+    )
 
 
 def test_too_many_pieces(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
