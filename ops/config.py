@@ -210,6 +210,13 @@ class Settings(BaseSettings):
         toml = TomlConfigSettingsSource(settings_cls, _config_file())
         return init_settings, env_settings, toml, file_secret_settings
 
+    @field_validator("data", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if value == "":  # it would be the working directory
+            raise ValueError("an empty path: name a directory, or leave the setting out")
+        return value
+
     @field_validator("layout")
     @classmethod
     def _known_layout(cls, value: str) -> str:

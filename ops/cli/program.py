@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import typer
@@ -22,6 +23,9 @@ OTHER: Final = "Other"
 
 GROUPS: Final = (RUN, EVENTS, PAST, REBUILD, KEEP, REPAIR, OTHER)
 """The groups of verbs, in the order of the help. A verb names its own as `rich_help_panel`."""
+
+_PATHS: Final = frozenset({"DIR", "FILE", "PATH"})
+"""What the help calls the value of an option that is a path."""
 
 
 class Program(TyperGroup):
@@ -47,6 +51,12 @@ class Program(TyperGroup):
             status = error.exit_code
         sys.exit(status)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that the words name, with the words behind it. An empty path among these is wrong usage."""
+        name, command, rest = super().resolve_command(ctx, args)
+        _refuse_empty_paths(ctx, command, rest)
+        return name, command, rest
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs by group, each with the whole of its first sentence."""
         for group in GROUPS:
@@ -57,6 +67,20 @@ class Program(TyperGroup):
             ]
             with formatter.section(group):
                 formatter.write_dl(rows)
+
+
+def _refuse_empty_paths(ctx: Any, command: Any, words: list[str]) -> None:
+    """Refuse what would be the working directory otherwise, as `--to "$DIR"` is where nothing is in DIR."""
+    inner = getattr(command, "commands", {}).get(words[0]) if words else None
+    if inner is not None:
+        _refuse_empty_paths(ctx, inner, words[1:])
+        return
+    options = {each for param in command.params if getattr(param, "metavar", None) in _PATHS for each in param.opts}
+    own = words[: words.index("--")] if "--" in words else words
+    for word, following in pairwise([*own, "behind the last"]):
+        option = word.removesuffix("=")
+        if option in options and (word != option or not following):
+            raise typer.BadParameter(f"{option} has an empty path: name one, or leave the option out", ctx)
 
 
 def first_sentence(text: str) -> str:

@@ -27,10 +27,13 @@ def opened(settings: Settings, url: str | None, option: str) -> SnapshotStore:
 
     Raises:
         ConfigError: neither does, or it is no address.
+        BadParameter: the option is empty.
     """
     from ops.snapshots.objects import open_objects
     from ops.snapshots.store import SnapshotStore
 
+    if url == "":
+        raise typer.BadParameter(f"{option} has an empty address: name one, or leave the option out")
     address = url or settings.snapshots.url
     if not address:
         raise ConfigError(f"where are the snapshots? Set SLOTLOG_SNAPSHOTS__URL, or {option} URL")

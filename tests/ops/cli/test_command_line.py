@@ -16,6 +16,7 @@ from ops.cli import app
 from ops.cli.program import GROUPS, first_sentence
 from slotlog.wording import sized
 from tests.faults.service import ServiceProcess
+from tests.ops.past.proof.states import with_state
 from tests.ops.verbs import get, run, succeed, write_lines
 from tests.real.process import free_ports
 
@@ -188,6 +189,45 @@ def test_verbs_read_environment_and_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert "n" == json.loads(succeed("dump"))["key"]
     assert rebuilt[partition]["digest"] == rebuilt[partition]["live_digest"]
     assert "before offset 1" in run("skip", partition, 7).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["restore", "--from", "store", "--to", ""],
+        ["restore", "--to=", "--from", "store"],
+        ["restore", "--to", "new", "--from", ""],
+        ["snapshot", "--to", ""],
+        ["snapshots", "verify", "--scratch", ""],
+        ["digest", "--data", ""],
+        ["query", "GET", "k", "--data="],
+    ],
+)
+def test_an_empty_path_is_wrong_usage(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the working directory, which nobody has named; what a variable was to name, say."""
+    monkeypatch.chdir(tmp_path)
+    plain, as_json = run(*words), run(*words, "--json")
+
+    assert (2, 2) == (plain.exit_code, as_json.exit_code)
+    assert re.search(r"--(to|from|scratch|data) has an empty (path|address): name one", plain.stderr)
+    assert "UsageError" == json.loads(as_json.stdout)["kind"]
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_an_empty_argument_behind_two_dashes_is_one_of_redis(tmp_path: Path) -> None:
+    """What stands there is no option of the verb."""
+    data = with_state(tmp_path / "data", [(0, "SET", ["", "v"])])
+
+    assert '"v"\n' == succeed("query", "--data", data, "--stale", "--", "GET", "")
+    assert "wrong number of arguments" in run("query", "--data", data, "--stale", "--", "GET", "--data", "").stderr
+
+
+def test_an_empty_directory_of_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLOTLOG_DATA without a value names the working directory no more than an option does."""
+    monkeypatch.setenv("SLOTLOG_DATA", "")
+    result = run("digest")
+
+    assert (1, True) == (result.exit_code, "SLOTLOG_DATA: an empty path: name a directory" in result.stderr)
 
 
 def test_option_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
