@@ -97,7 +97,7 @@ def nearest_snapshot(settings: Settings, partition: int, until: Until) -> int:
     if not settings.snapshots.url:
         return 0
     try:
-        listed = SnapshotStore(open_objects(settings.snapshots.url)).listed(settings.topic, partition)
+        listed = SnapshotStore(open_objects(settings.snapshots.url, create=False)).listed(settings.topic, partition)
     except (ConfigError, SnapshotStoreError):
         return 0
     good, _ = choose(listed, Wanted(home_of(settings, partition), until.offset, until.time_ms))

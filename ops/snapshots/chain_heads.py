@@ -19,7 +19,11 @@ def heads_in(store: SnapshotStore, topic: str, partition: int) -> Iterator[Head]
 
 
 def heads_of(settings: Settings) -> HeadsElsewhere:
-    """Gives the heads in the store that the settings name; none, where they name none."""
-    if not settings.snapshots.url:
+    """Gives the heads in the store that the settings name; none, where they name none.
+
+    Who asks them gets a SnapshotStoreError where the store cannot be asked.
+    """
+    url = settings.snapshots.url
+    if not url:
         return lambda _partition: ()
-    return lambda partition: heads_in(SnapshotStore(open_objects(settings.snapshots.url)), settings.topic, partition)
+    return lambda partition: heads_in(SnapshotStore(open_objects(url, create=False)), settings.topic, partition)

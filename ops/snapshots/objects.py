@@ -69,12 +69,16 @@ class Objects(Protocol):
         ...
 
 
-def open_objects(url: str) -> Objects:
+def open_objects(url: str, *, create: bool = True) -> Objects:
     """The store at an address: `s3://BUCKET/PREFIX`, a directory, or `file:///DIRECTORY`.
+
+    Args:
+        url: the address.
+        create: whether to make a directory that is not there: for who writes snapshots.
 
     Raises:
         ConfigError: it is none of these.
-        SnapshotStoreError: the directory cannot be made.
+        SnapshotStoreError: the directory cannot be made, or is not there.
     """
     from obstore.store import LocalStore, S3Store  # noqa: PLC0415 - only who has snapshots waits for it
 
@@ -93,6 +97,8 @@ def open_objects(url: str) -> Objects:
         raise ConfigError(f"{url!r} is no address of snapshots: it is s3://BUCKET/PREFIX or a directory")
     directory = Path(unquote(parts.path) if parts.scheme else url)
     label = str(directory)
+    if not create and not directory.exists():
+        raise SnapshotStoreError(f"there is no directory {label}: where are the snapshots?")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

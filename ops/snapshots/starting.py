@@ -27,7 +27,7 @@ def start_from_snapshot(target: Settings, gap: Gap) -> int:
         cut = f"the replay of partition {gap.partition} is to start from a snapshot"
     if not target.snapshots.url:
         raise ConfigError(f"{cut}: say where they are, SLOTLOG_SNAPSHOTS__URL=DIR or s3://BUCKET/PREFIX")
-    store = SnapshotStore(open_objects(target.snapshots.url))
+    store = SnapshotStore(open_objects(target.snapshots.url, create=False))
     wanted = Wanted(home_of(target, gap.partition), gap.end, gap.time_ms, gap.begin)
     good, others = choose(store.listed(target.topic, gap.partition), wanted)
     reasons = [f"{snapshot.id}: {reason}" for snapshot, reason in others]

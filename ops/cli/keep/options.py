@@ -22,12 +22,13 @@ From = Annotated[
 ]
 
 
-def opened(settings: Settings, url: str | None, option: str) -> SnapshotStore:
-    """The store of snapshots that an option or the settings name.
+def opened(settings: Settings, url: str | None, option: str, *, create: bool = False) -> SnapshotStore:
+    """The store of snapshots that an option or the settings name; with `create` its directory is made.
 
     Raises:
         ConfigError: neither does, or it is no address.
         BadParameter: the option is empty.
+        SnapshotStoreError: its directory is not there.
     """
     from ops.snapshots.objects import open_objects
     from ops.snapshots.store import SnapshotStore
@@ -37,4 +38,4 @@ def opened(settings: Settings, url: str | None, option: str) -> SnapshotStore:
     address = url or settings.snapshots.url
     if not address:
         raise ConfigError(f"where are the snapshots? Set SLOTLOG_SNAPSHOTS__URL, or {option} URL")
-    return SnapshotStore(open_objects(address))
+    return SnapshotStore(open_objects(address, create=create))

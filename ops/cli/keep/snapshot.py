@@ -41,7 +41,7 @@ def snapshot(
 
     settings = load_state_settings(data=data, own=own)
     configure_logging(settings.log_level)
-    store = opened(settings, to, "--to")
+    store = opened(settings, to, "--to", create=True)
     here, missing = presence(settings)
     results = [_take(settings, store, to or settings.snapshots.url, partition) for partition in here]
     if json:

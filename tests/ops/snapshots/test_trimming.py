@@ -132,7 +132,8 @@ def test_without_a_verified_snapshot_nothing_goes(data: Path, tmp_path: Path) ->
     for mark in (tmp_path / "store").rglob("*.verified"):
         mark.unlink()
     unverified = run("trim", "--from", tmp_path / "store", "--data", data)
-    none = run("trim", "--from", tmp_path / "nowhere", "--data", data)
+    (tmp_path / "empty").mkdir()
+    none = run("trim", "--from", tmp_path / "empty", "--data", data)
 
     assert (1, 1, 0) == (unverified.exit_code, none.exit_code, begin_of(data))
     assert "has no verified snapshot of it" in unverified.stderr

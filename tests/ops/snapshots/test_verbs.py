@@ -209,6 +209,7 @@ def test_one_that_is_not_verified_is_not_offered(tmp_path: Path, store: Path) ->
 
 def test_no_snapshot_is_none_that_passes(tmp_path: Path, store: Path) -> None:
     """Who verifies where there is none, such as behind a wrong address, is told so, by the exit code too."""
+    store.mkdir()
     refused = run("snapshots", "verify", "--from", store, "--data", tmp_path)
 
     assert (1, f"slotlog: {store} has no snapshot of slotlog\n") == (refused.exit_code, refused.stderr)
@@ -243,12 +244,49 @@ def test_bad_input_is_named(words: list[str], said: str, tmp_path: Path, monkeyp
     """An error says what to do, shows no secret, and leaves no state."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SLOTLOG_DATA", "nowhere")
+    (tmp_path / "here").mkdir()
     result = run(*words)
 
     assert 1 == result.exit_code
     assert said in result.stderr
     assert "secret" not in result.stderr
     assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["restore", "--to", "to", "--from", "typo/dir"],
+        ["trim", "--from", "typo/dir"],
+        ["snapshots", "list", "--from", "typo/dir"],
+        ["snapshots", "verify", "--from", "typo/dir"],
+        ["snapshots", "delete", "0/1-a", "--from", "typo/dir"],
+        ["snapshots", "collect", "--from", "typo/dir"],
+        ["verify"],
+        ["replay", "--to", "to", "--from-snapshot"],
+    ],
+)
+def test_a_store_that_is_not_there_is_named(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verb that takes no snapshot makes no directory for them: its name may be mistyped, or a disk not mounted."""
+    data = state_of(tmp_path, EVENTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", "typo/dir")
+    result = run(*words, "--data", data) if words[0] != "restore" else run(*words)
+
+    assert 1 == result.exit_code
+    assert "there is no directory typo/dir: where are the snapshots?" in result.stderr
+    assert not (tmp_path / "typo").exists()
+
+
+def test_a_read_of_the_past_does_without_a_store_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has all that it needs; no directory is made either."""
+    data = state_of(tmp_path, EVENTS)
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(tmp_path / "typo"))
+    succeed("at", 1, "--data", data, "DBSIZE")
+
+    assert not (tmp_path / "typo").exists()
 
 
 def test_a_state_is_not_overwritten(tmp_path: Path, store: Path) -> None:
