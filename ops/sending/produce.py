@@ -36,10 +36,12 @@ class Produced:
     """The progress through the input. `failure` says why it ended early; it is empty otherwise.
 
     `events` counts events, a span's `records` what became of them: an event without a key goes to every partition.
+    `later_times` counts records that got a later time than their events ask for.
     """
 
     events: int = 0
     spans: dict[int, Span] = field(default_factory=dict)
+    later_times: int = 0
     failure: str = ""
 
 
@@ -142,7 +144,8 @@ async def _append(target: Target, batch: _Batch, unit: str, produced: Produced) 
     except (LogUnavailableError, LogMismatchError, CorruptionError) as error:
         raise _SendError(f"{place} were not sent, nor anything after them: {error}") from error
     produced.events += batch.events
-    for partition, offset, _ in positions:
+    for entry, (partition, offset, time_ms) in zip(batch.entries, positions, strict=True):
+        produced.later_times += entry.time_ms is not None and time_ms > entry.time_ms
         span = produced.spans.setdefault(partition, Span(0, offset, offset))
         span.records += 1
         span.last_offset = offset

@@ -52,9 +52,10 @@ def produce(
     """Append events to the log: JSON Lines, or a msgpack stream of the same maps.
 
     A line is {"cmd": "SET", "args": ["k", "v"]}, optionally with "id", "db" and "time". Bytes that are not UTF-8 are
-    written as {"base64": "…"}. "time" is in ms since 1970. Only the embedded log takes it, and it may not decrease. An
-    event without a key goes to every partition. At the first line that cannot be sent, the command stops; all lines
-    before it are sent. With --check it sends nothing, and names every line that cannot be sent.
+    written as {"base64": "…"}. "time" is in ms since 1970. Only the embedded log takes it, and never goes back: for an
+    earlier time a record gets that of the one before, and a note says of how many that is so. An event without a key
+    goes to every partition. At the first line that cannot be sent, the command stops; all lines before it are sent.
+    With --check it sends nothing, and names every line that cannot be sent.
 
     Example: slotlog produce events.jsonl --log kafka://127.0.0.1:9092 --topic orders --partitions 8
     """
@@ -76,6 +77,9 @@ def produce(
         print_json(_facts(produced))
     else:
         _print(produced)
+    if produced.later_times:
+        late = counted(produced.later_times, "record")
+        print_note(f"{late} got a later time than asked for, as the log's time never goes back")
     if produced.failure:
         raise typer.Exit(1)
 
@@ -142,6 +146,7 @@ def _facts(produced: Produced) -> dict[str, object]:
             }
             for partition, span in spans
         ],
+        "later_times": produced.later_times,
         **({"error": produced.failure, "kind": kind} if produced.failure else {}),
     }
 
@@ -152,4 +157,4 @@ def _print(produced: Produced) -> None:
         records = counted(span.records, "record")
         print(f"partition {partition}: {records}, offsets {span.first_offset} to {span.last_offset}")
     if produced.failure:
-        print(f"slotlog: {produced.failure}", file=sys.stderr)
+        print_note(produced.failure)

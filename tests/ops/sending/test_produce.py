@@ -87,11 +87,15 @@ def test_events_are_appended_in_order(written: str, data: Path, tmp_path: Path) 
 
 
 def test_time_never_goes_back(data: Path, tmp_path: Path) -> None:
-    """A time before the newest one in the log counts as that one."""
+    """A time before the newest one in the log counts as that one, and a note says of how many records."""
     file = write_lines(tmp_path / "events", [{**SET, "time": time} for time in (5000, 3000, 7000)])
-    succeed("produce", file, "--data", data)
+    first, again = run("produce", file, "--data", data), run("produce", file, "--data", data, "--json")
+    later = run("produce", write_lines(tmp_path / "later", [SET, {**SET, "time": 7000}]), "--data", data)
 
-    assert [5000, 5000, 7000] == [record[1] for record in records(local(data))[0]]
+    assert [5000, 5000, 7000, 7000, 7000, 7000] == [record[1] for record in records(local(data))[0]][:6]
+    assert "slotlog: 1 record got a later time than asked for, as the log's time never goes back\n" == first.stderr
+    assert (0, 2) == (again.exit_code, json.loads(again.stdout)["later_times"])
+    assert "1 record got a later time" in later.stderr
 
 
 def test_slots_name_partitions(data: Path, tmp_path: Path) -> None:
