@@ -74,6 +74,9 @@ def dispatch(session: Session, command: list[bytes]) -> bool:
 def _dispatch(session: Session, command: list[bytes]) -> bool:
     server = session.server
     plan = server.plans.find(command)
+    if plan is not None and session.endpoint is Endpoint.SENTINEL and plan.name.partition(b"|")[0] not in _OF_SENTINEL:
+        plan = None
+    session.last_command = b"" if plan is None else plan.name  # whatever becomes of it: ACL LOG shows what was refused
     args = command[1:] if plan is None or b"|" not in plan.name else command[2:]
     if plan is not None and plan.waiting is not None and session.transaction is None and waits(plan.name, args):
         plan = plan.waiting
@@ -132,8 +135,6 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
     """Why the command cannot run, in the order of Redis' checks; None when it can."""
     if plan is None:
         return TOO_LARGE if type(command) is TooLarge else CommandError(_unknown(command))
-    if session.endpoint is Endpoint.SENTINEL and plan.name.partition(b"|")[0] not in _OF_SENTINEL:
-        return CommandError(_unknown(command))
     if plan.kind is _CONTAINER or (args and plan.name in CONTAINERS):
         try:
             find_subcommand(plan.name, args)
@@ -224,6 +225,8 @@ def _refuse(session: Session, plan: Plan | None, command: list[bytes], error: Co
     elif session.transaction is not None:
         session.transaction.dirty = True
     is_unknown = plan is not None and plan.name in CONTAINERS and len(command) > 1  # it has no such subcommand
+    if is_unknown:
+        session.last_command = b""
     session.server.accounting.refused(None if is_unknown else plan, error)
     session.answer(error)
     return True
@@ -277,7 +280,6 @@ def _waits_for_partition(session: Session) -> bool:
 def _begin(session: Session, plan: Plan, command: list[bytes], *, queued: bool) -> None:
     """What every command that is taken does first. Those in a queue are shown when they run, as in Redis."""
     server = session.server
-    session.last_command = plan.name
     _mute(session)
     if session.tracking is not None:
         session.tracking.begin(plan, in_multi=session.transaction is not None)

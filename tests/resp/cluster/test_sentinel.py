@@ -113,7 +113,7 @@ async def test_its_replies_are_those_of_a_real_one(tmp_path: Path) -> None:
 
 
 async def test_it_has_an_address_of_its_own(tmp_path: Path) -> None:
-    """At the address for data SENTINEL is refused, with what to do; at the Sentinel's, data is."""
+    """At the address for data SENTINEL is refused, with what to do; at the Sentinel's, data is unknown."""
     async with _master(tmp_path) as (live, client):
         data = await live.client()
         refused = await data.call("SENTINEL", "MASTERS")
@@ -122,6 +122,7 @@ async def test_it_has_an_address_of_its_own(tmp_path: Path) -> None:
         assert ErrorReply(b"ERR unknown command 'SET', with args beginning with: 'k' 'v' ") == await client.call(
             "SET", "k", "v"
         )
+        assert b" cmd=NULL " in (await data.call("CLIENT", "LIST")).splitlines()[0]
         assert 0 == await data.call("EXISTS", "k")
 
 

@@ -111,6 +111,61 @@ def test_line_after_a_few_commands(oracle_server: Oracle, resp3: bool) -> None:
     assert len(actual) == 6
 
 
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "GET",
+        "SUBSCRIBE",
+        "NOSUCH x",
+        "CLIENT",
+        "CLIENT NOSUCH",
+        "client setname",
+        "COMMAND x",
+        "EXEC",
+        "SELECT 99",
+        "MULTI; GET k",
+        "MULTI; GET",
+        "MULTI; NOSUCH; EXEC",
+        "AUTH nobody x",
+        "CLIENT PAUSE 100000 WRITE; DEL none",
+    ],
+)
+def test_the_last_command_that_came(oracle_server: Oracle, commands: str) -> None:
+    """CLIENT LIST names what came last, also if it was refused, queued or waits; NULL if there is no such command."""
+    script = "\n".join(["a: CLIENT SETNAME me", *(f"a: {command}" for command in commands.split("; "))])
+    theirs = OracleClients(oracle_server)
+
+    steps = [
+        play(clients, f"{script}\nb: CLIENT LIST NAME me\nb: CLIENT UNPAUSE") for clients in (theirs, OurClients())
+    ]
+    theirs.close()
+
+    expected, actual = (fields(side[-2][1]["b"])["cmd"] for side in steps)
+    assert expected == actual
+
+
+def test_the_refused_command_in_acl_log(oracle_server: Oracle) -> None:
+    """`client-info` has the command that was refused, and not the one before it."""
+    script = """
+        a: ACL SETUSER last on >p +set ~object:1234
+        a: ACL LOG RESET
+        b: AUTH last p
+        b: GET foo
+        a: ACL LOG
+        b: SET foo x
+        a: ACL LOG 1
+        a: ACL LOG RESET
+        a: ACL DELUSER last
+    """
+    theirs = OracleClients(oracle_server)
+
+    steps = [play(clients, script) for clients in (theirs, OurClients())]
+    theirs.close()
+
+    expected, actual = ([fields(side[at][1]["a"])["cmd"] for at in (4, 6)] for side in steps)
+    assert expected == actual == ["get", "set"]
+
+
 def test_reset_after_client_reply(oracle_server: Oracle) -> None:
     """RESET ends CLIENT REPLY OFF, and is answered; it is what SKIP leaves out; later commands are answered."""
     script = """
