@@ -103,8 +103,10 @@ def _clients(server: Shared[Session]) -> Fields:
     yield "watching_clients", sum(session.watched_partition is not None for session in sessions)
     yield "clients_in_timeout_table", sum(map(has_time_limit, sessions))
     yield "total_watched_keys", len({key for session in sessions for key in session.watched_keys})
-    yield "total_blocking_keys", len({key for waiter in server.blocked.waiters for key in waiter.wish.keys})
-    yield "total_blocking_keys_on_nokey", 0
+    waiters = server.blocked.waiters
+    yield "total_blocking_keys", len({place for waiter in waiters for place in waiter.places})
+    in_groups = {place for waiter in waiters if waiter.wish.group is not None for place in waiter.places}
+    yield "total_blocking_keys_on_nokey", len(in_groups)  # who waits in a group is told when its key goes
 
 
 def _memory(server: Shared[Session]) -> Fields:

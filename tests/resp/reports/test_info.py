@@ -269,36 +269,6 @@ def test_many_keys_that_die_are_counted_in_steps(client: Connection) -> None:
     assert {} == sections(client, "keyspace")["keyspace"]
 
 
-def test_clients_are_counted(server: RespServer, client: Connection) -> None:
-    """Connected, listening, watching and blocked clients."""
-    others = [server.connect() for _ in range(3)]
-    others[0].call("SUBSCRIBE", "c")
-    others[1].call("WATCH", "a")
-    found = sections(client, "clients")["clients"]
-
-    assert ("4", "1", "1", "0") == (
-        found["connected_clients"],
-        found["pubsub_clients"],
-        found["watching_clients"],
-        found["blocked_clients"],
-    )
-    for other in others:
-        other.close()
-
-
-def test_clients_that_wait_for_a_time(server: RespServer, client: Connection) -> None:
-    """`clients_in_timeout_table` counts those that wait with a time limit, for elements or for replicas."""
-    others = [server.connect() for _ in range(3)]
-    for other, command in zip(others, ("BLPOP q 0", "BLPOP q 100", "WAIT 1 100000"), strict=True):
-        other._socket.sendall(command.encode() + b"\r\n")
-    while "3" != (found := sections(client, "clients")["clients"])["blocked_clients"]:
-        pass
-    for other in others:
-        other.close()
-
-    assert "2" == found["clients_in_timeout_table"]
-
-
 def test_how_the_loop_spends_its_time(client: Connection) -> None:
     """Turns of the event loop, its busy time and that of commands grow, the last one least, and begin anew."""
     names = ["eventloop_cycles", "eventloop_duration_sum", "eventloop_duration_cmd_sum"]
