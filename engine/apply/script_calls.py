@@ -1,14 +1,26 @@
-"""Counts the commands that scripts call, for the statistics of a server whose client has sent the script."""
+"""Counts the commands that scripts call, and lets them be measured, for a server whose client has sent the script."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 _DENIALS_KEPT: Final = 128
 _KEPT_BYTES: Final = 1024
+
+
+class CallTimer(Protocol):
+    """Measures the commands that scripts call. What it measures is the server's affair: the engine has no clock."""
+
+    def begin(self) -> float:
+        """A command begins. Returns what `end` is to be given."""
+        ...
+
+    def end(self, began: float, words: list[bytes]) -> None:
+        """It has run, or failed; `words` are its name and arguments."""
+        ...
 
 
 class ScriptDenial(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.apply.call_admission import DENIED, WRITES, CallAdmission, find_command
 from engine.apply.records import Applied
-from engine.apply.script_calls import ScriptCalls
+from engine.apply.script_calls import CallTimer, ScriptCalls
 from engine.apply.script_runs import ScriptRuns
 from engine.apply.script_sources import ReadSources
 from engine.batch.runner import Call
@@ -50,6 +50,7 @@ class ScriptRunner:
         show: is told of each command that a read or one of those events runs; None: nobody wants to know.
         take_calls: takes what a read has called; None: nobody counts. What those events called stands in
             `Applied.script_calls`.
+        timer: measures the commands that are counted; None: nobody measures.
         keys_read: takes the keys that the commands of the next script read, if that is no event; None: nobody wants to
             know.
         clustered: whether there are other partitions.
@@ -62,6 +63,7 @@ class ScriptRunner:
         self.waiting: Container[int] = frozenset()
         self.show: Show | None = None
         self.take_calls: TakeCalls | None = None
+        self.timer: CallTimer | None = None
         self._calls: ScriptCalls | None = None
         self.keys_read: dict[bytes, None] | None = None
         self.clustered = home.partitions > 1
@@ -162,11 +164,17 @@ class ScriptRunner:
         admission = self._admission
         assert admission is not None, "a script runs"
         name, has_run = words[0].upper(), False
+        timer = None if self._calls is None else self.timer
+        began = 0.0
         try:
             simple = WITHOUT_KEYS.get(name)
             if simple is not None:
                 admission.check_rights(name, None, words[1:])
+                if timer is not None:
+                    began = timer.begin()
                 reply = simple(self, words[1:])
+                if timer is not None:
+                    timer.end(began, words)
                 if self.show is not None:
                     self._tell(self.show, words)
             else:
@@ -174,9 +182,13 @@ class ScriptRunner:
                 name = spec.name
                 admission.check(spec, args)
                 has_run = True
+                if timer is not None:
+                    began = timer.begin()
                 try:
                     reply = self._step(spec, args)
                 finally:
+                    if timer is not None:
+                        timer.end(began, words)
                     if self.show is not None:
                         self._tell(self.show, words)
                 if spec.sorted_in_scripts:

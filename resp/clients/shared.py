@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from engine import native
 from engine.apply.script_calls import ScriptCalls
+from engine.apply.scripts import ScriptRunner
 from engine.commands.registry import Spec
 from engine.errors import DueError
 from engine.values.replies import Reply
@@ -38,6 +39,7 @@ from resp.settings.config import Config, start_values
 from resp.settings.startup import RespSettings
 from resp.statistics.accounting import Accounting
 from resp.statistics.latency import Latency
+from resp.statistics.script_timer import ScriptTimer
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
 from resp.writes.outboxes import Outboxes
@@ -147,6 +149,7 @@ class Shared(Generic[S]):
         self.served: tuple[Served | None, ...] = ()
         self.client_path: ClientPath[S] | None = None
         self.hot = native.chosen()
+        self._script_timer = ScriptTimer(self)
         self._crowd: dict[S, None] = {}
         self.config.follow("notify-keyspace-events", self._notify)
         self.config.follow("acllog-max-len", self._keep_refusals)
@@ -254,11 +257,11 @@ class Shared(Generic[S]):
                 pipeline.machine.witnessing = wanted
                 pipeline.machine.use_knobs(self.config.knobs)
                 pipeline.machine.scripts.show = self._show if self.monitors.any else None
-                pipeline.machine.scripts.take_calls = self._take_calls
+                self._count_scripts(pipeline.machine.scripts)
         for replica in self.replicas.values():
             if replica.owned.worker.is_open:
                 replica.machine.use_knobs(self.config.knobs)
-                replica.machine.scripts.take_calls = self._take_calls
+                self._count_scripts(replica.machine.scripts)
 
     # ------------------------------------------------------------------ inside
 
@@ -278,6 +281,10 @@ class Shared(Generic[S]):
         """Show a command of a script. It runs in a machine, where a slice may end: a client is not left half-way."""
         with self.slices.whole():
             self.monitors.feed_script(db, command)
+
+    def _count_scripts(self, scripts: ScriptRunner) -> None:
+        scripts.take_calls = self._take_calls
+        scripts.timer = self._script_timer
 
     def _take_calls(self, calls: ScriptCalls) -> None:
         """Count what a script has called that was no event, and note what it was refused."""

@@ -14,7 +14,7 @@ from engine.values.replies import Reply
 from resp.catalog.plans import CommandKind, Plan, Plans
 from resp.settings.config import Config
 from resp.statistics.latency import Latency
-from resp.statistics.slowlog import NamedClient, SlowLog
+from resp.statistics.slowlog import IN_SCRIPT, NamedClient, SlowLog
 from resp.statistics.stats import Stats
 from slotlog.clock import now_ms
 
@@ -128,6 +128,12 @@ class Accounting:
         self._stats.count_denials(calls.denied)
         for code, count in calls.errors.items():
             self._stats.count_error(code, count)
+
+    def ended_in_script(self, words: list[bytes], seconds: float) -> None:
+        """A command of a script has run for so long. `called_by_scripts` counts it, when its script is over."""
+        if seconds > self._slow_seconds:
+            self._slowlog.add(IN_SCRIPT, words, int(seconds * 1e6), now_ms() // 1000)
+            self._latency.add("command", int(seconds * 1000))
 
     # ------------------------------------------------------------------ inside
 

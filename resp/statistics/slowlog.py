@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol
@@ -23,6 +24,16 @@ class NamedClient(Protocol):
 
     address: bytes
     name: bytes
+
+
+@dataclass(slots=True)
+class _InScript:
+    address: bytes = b"?:0"
+    name: bytes = b""
+
+
+IN_SCRIPT: Final = _InScript()
+"""Whom Redis shows as the sender of a command that a script calls."""
 
 
 class SlowCommand(NamedTuple):

@@ -107,6 +107,54 @@ def test_functions_and_transactions_count_the_commands_of_their_scripts(
     assert found[0] == found[1]
 
 
+def slow(client: Any, *commands: tuple[str, ...]) -> list[bytes]:
+    """What SLOWLOG has, oldest first, when every command is slow."""
+    client.flushall()
+    client.set("x", 1)
+    client.config_set("slowlog-log-slower-than", 0)
+    client.slowlog_reset()
+    for command in commands:
+        with suppress(redis.ResponseError):
+            client.execute_command(*command)
+    found = client.slowlog_get(200)
+    client.config_set("slowlog-log-slower-than", 10_000)
+    return [entry["command"] for entry in reversed(found)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*(("EVAL", script, "0") for script in SCRIPTS), *(("EVAL_RO", script, "0") for script in READS)],
+    ids=lambda command: f"{command[0]} {command[1][:60]}",
+)
+def test_slowlog_has_the_commands_of_a_script(
+    server: RespServer, oracle_server: Oracle, command: tuple[str, ...]
+) -> None:
+    """What has run inside the script, with an error or without, in front of the script itself, as on the oracle."""
+    theirs, ours = both(server, oracle_server)
+    assert slow(theirs, command) == slow(ours, command)
+
+
+def test_slowlog_has_what_an_exec_and_a_function_call(server: RespServer, oracle_server: Oracle) -> None:
+    """FCALL, and scripts in an EXEC that writes and in one that only reads, are as on the oracle."""
+    library = "#!lua name=slow\nredis.register_function('f', function(keys) return redis.call('INCR', keys[1]) end)"
+    writes, reads = ("EVAL", "return redis.call('INCR', 'x')", "0"), ("EVAL_RO", READS[0], "0")
+    found = []
+    for client in both(server, oracle_server):
+        client.function_load(library, replace=True)
+        with client.client() as one:
+            commands = (("FCALL", "f", "1", "x"), ("MULTI",), writes, ("EXEC",), ("MULTI",), reads, ("EXEC",))
+            found.append(slow(one, *commands))
+    assert found[0] == found[1]
+
+
+def test_slowlog_shows_redis_sender_for_commands_of_scripts(server: RespServer, oracle_server: Oracle) -> None:
+    """Their client is `?:0` without a name, as in Redis: whose script it is stands beside the script."""
+    _, ours = both(server, oracle_server)
+    slow(ours, ("EVAL_RO", READS[0], "0"))
+    (shown,) = (entry for entry in ours.slowlog_get(10) if entry["command"] == b"GET x")
+    assert (b"?:0", b"") == (shown["client_address"], shown["client_name"])
+
+
 DENIED: Final = (
     (("EVAL", "redis.pcall('GET', 'b') redis.pcall('GET', 'b') return redis.pcall('MGET', 'a', 'bb')", "0"),),
     (("EVAL", "redis.pcall('SET', 'a', 1) redis.pcall('PUBLISH', 'x', 1) return redis.call('PUBLISH', 'c', 1)", "0"),),

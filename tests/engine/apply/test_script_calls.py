@@ -46,3 +46,35 @@ def test_what_is_applied_again_is_counted_once() -> None:
         applied.records,
         applied.script_calls and applied.script_calls.calls,
     )
+
+
+class Timer:
+    """Numbers the commands that begin, and notes those that have run."""
+
+    def __init__(self) -> None:
+        self.begun = 0.0
+        self.ended: list[tuple[float, bytes]] = []
+
+    def begin(self) -> float:
+        """As `CallTimer.begin`."""
+        self.begun += 1
+        return self.begun
+
+    def end(self, began: float, words: list[bytes]) -> None:
+        """As `CallTimer.end`."""
+        self.ended.append((began, b" ".join(words)))
+
+
+def test_what_runs_is_measured_where_it_is_counted() -> None:
+    """What runs is measured, also if it fails; not what is refused, nor a script that nobody here waits for."""
+    machine = open_machine(MemoryStore(column_families()))
+    timer = machine.scripts.timer = Timer()
+    machine.apply([script(0, CALLS)], 0, {0})
+    machine.apply([script(1, CALLS)], 1, {2})
+    assert [(1, b"SET a 1"), (2, b"LPUSH a 1"), (3, b"PING")] == timer.ended
+    read = [b"redis.pcall('SET', 'a', 1) return redis.call('GET', 'a')", b"0"]
+    machine.read(b"EVAL_RO", read)
+    assert 3 == timer.begun
+    machine.scripts.take_calls = lambda _: None
+    machine.read(b"EVAL_RO", read)
+    assert [(4, b"GET a")] == timer.ended[3:]

@@ -9,10 +9,12 @@ import pytest
 import resp.commands  # noqa: F401 - fills the registry
 from engine.errors import CommandError
 from engine.values.replies import Reply
+from ingest.applying.slicing.slices import Slices
 from resp.catalog.plans import Plan, Plans
 from resp.settings.config import Config
 from resp.statistics.accounting import Accounting
 from resp.statistics.latency import Latency
+from resp.statistics.script_timer import ScriptTimer
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
 
@@ -23,6 +25,14 @@ class Somebody:
 
     address: bytes = b"127.0.0.1:1"
     name: bytes = b"somebody"
+
+
+@dataclass
+class Server:
+    """What a `ScriptTimer` knows of one."""
+
+    slices: Slices
+    accounting: Accounting
 
 
 class Accounts:
@@ -100,3 +110,23 @@ def test_slow_commands_are_told() -> None:
     (entry,) = accounts.slowlog.newest(10)
     assert (3000, [b"SET"], b"somebody") == (entry.microseconds, entry.command, entry.client_name)
     assert (2, 7) == (accounts.latency.events["command"].count, accounts.latency.events["command"].sum_ms)
+
+
+class Away(Slices):
+    """Slices in which whoever runs was suspended for 20 seconds."""
+
+    def own_seconds(self, began: float) -> float:
+        """Without these."""
+        return super().own_seconds(began) - 20
+
+
+@pytest.mark.parametrize(("slices", "noted"), [(Slices(), [[b"SORT", b"l"]]), (Away(), [])])
+def test_a_slow_command_of_a_script(slices: Slices, noted: list[list[bytes]]) -> None:
+    """SLOWLOG and LATENCY have it, but not if it was only suspended for long."""
+    accounts = Accounts()
+    accounts.config.set_many([(b"slowlog-log-slower-than", b"20000000"), (b"latency-monitor-threshold", b"20000")])
+    timer = ScriptTimer(Server(slices, accounts.accounting))
+    timer.end(timer.begin(), [b"GET", b"k"])
+    timer.end(timer.begin() - 30, [b"SORT", b"l"])
+    assert noted == [entry.command for entry in accounts.slowlog.newest(9)]
+    assert len(noted) == len(accounts.latency.events)
