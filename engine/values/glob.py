@@ -63,6 +63,11 @@ class _Piece:
         return -1 if found is None else found.start()
 
 
+def key_matcher(pattern: bytes) -> Callable[[bytes], bool]:
+    """As KEYS takes a pattern of keys: `*` alone is every key, the empty one too, which no other `*` matches."""
+    return (lambda _: True) if pattern == b"*" else matcher(pattern)
+
+
 def matcher(pattern: bytes) -> Callable[[bytes], bool]:
     """A function that says whether a whole string matches `pattern`."""
     first, *others = _cut(pattern)

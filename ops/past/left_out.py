@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.apply.machine import Record
 from engine.commands.registry import keys_of
 from engine.tables.system import Skips
-from engine.values.glob import matcher
+from engine.values.glob import key_matcher
 from ingest.applying.batches.decoding import decode_batch
 from ops.config import ConfigError, Settings
 from ops.past.history import meta_of
@@ -91,7 +91,7 @@ def _condition(text: str, whole: str) -> Condition:
     if equals and field == "command":
         name = os.fsencode(value).upper()
         return lambda record, _: any(command == name for command, _ in _commands(record)) or record[2] == name
-    matches = matcher(os.fsencode(value))
+    matches = key_matcher(os.fsencode(value))
     if equals and field == "key":
         return lambda record, _: any(matches(key) for command in _commands(record) for key in _keys(*command))
     if equals and field == "id":

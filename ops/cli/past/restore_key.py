@@ -60,7 +60,7 @@ def restore_key(
 
     Example: slotlog restore-key user:42 --at 2026-11-22T08:00:00Z --dry-run
     """
-    from engine.values.glob import matcher
+    from engine.values.glob import key_matcher
     from ops.logging import configure_logging
     from ops.past.undo import Selection, Undone
     from ops.state.opening.recorded import load_state_settings
@@ -69,7 +69,7 @@ def restore_key(
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)
     name = os.fsencode(key)
-    selection = Selection(db, matcher(name) if pattern else name.__eq__, persist)
+    selection = Selection(db, key_matcher(name) if pattern else name.__eq__, persist)
     undone = Undone()
     where = list(range(settings.partitions)) if pattern else partitions_of(settings, [name])
     asyncio.run(_undo(settings, where, until, selection, undone, dry_run=dry_run))

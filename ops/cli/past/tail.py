@@ -53,7 +53,7 @@ def tail(
 
     Example: slotlog tail --key 'user:*' --from 2013-01-08T06:00:00Z --count 10
     """
-    from engine.values.glob import matcher
+    from engine.values.glob import key_matcher
     from ops.past.tail import Tail
 
     left = count
@@ -68,7 +68,7 @@ def tail(
         left = None if left is None else left - 1
         return left != 0
 
-    matches = None if key is None else matcher(os.fsencode(key))
+    matches = None if key is None else key_matcher(os.fsencode(key))
     tails = [Tail(matches, partial(tell, each)) for each in range(settings.partitions)]
     asyncio.run(_follow(settings, parse_until(begin, "--from"), tails))
 

@@ -70,6 +70,14 @@ def test_keys_and_begin(data: Path) -> None:
     assert (5, 2) == (last["offset"], last["reply"])
 
 
+def test_every_key(tmp_path: Path) -> None:
+    """`*` is every key, the empty one too, and no event without a key."""
+    events = [(0, "SET", ["", "v"]), (1, "FLUSHALL", []), (2, "SET", ["a", "v"]), (3, "SET", ["b", "v"])]
+    log = write_log(tmp_path / "data", events)
+
+    assert [0, 2] == [each["offset"] for each in lines(log, "--from", 0, "--key", "*", "--count", 2)]
+
+
 def test_refused(data: Path) -> None:
     """A begin beyond the log's end is refused."""
     assert "beyond the log's end" in run("tail", "--data", data, "--from", "9").stderr

@@ -65,6 +65,17 @@ def test_a_pattern(data: Path) -> None:
     assert "(integer) 0\n" == now(data, "EXISTS", "user:3")
 
 
+def test_every_key(tmp_path: Path) -> None:
+    """`*` is every key, the empty one too, as in KEYS."""
+    data = write_log(
+        tmp_path / "data", [(number, "SET", [key, f"{number}"]) for number, key in enumerate(["", "a"] * 2)]
+    )
+    output = succeed("restore-key", "*", "--pattern", "--at", "2", "--data", data)
+
+    assert ['""  put back', '"a"  put back', "0 keys unchanged since, 2 events appended"] == output.splitlines()
+    assert '1) "0"\n2) "1"\n' == now(data, "MGET", "", "a")
+
+
 def test_again_it_appends_nothing(data: Path) -> None:
     """A second undo to the same moment finds everything as it was then."""
     succeed("restore-key", "user:*", "--pattern", "--at", "3", "--data", data)

@@ -69,6 +69,13 @@ def test_what_would_differ(data: Path, without: list[str], expected: dict[str, t
     assert expected == differing(data, *without)
 
 
+def test_without_every_key(tmp_path: Path) -> None:
+    """`*` is every key, the empty one too."""
+    made = with_state(tmp_path / "data", [(0, "SET", ["", "v"]), (1, "SET", ["a", "v"])])
+
+    assert {"": ("v", None), "a": ("v", None)} == differing(made, "key=*")
+
+
 def test_it_says_so_in_words(data: Path) -> None:
     """Number of events, keys, and both values; and at most as many keys as are asked for."""
     assert [
