@@ -9,11 +9,12 @@ from typing import Any, Final
 from msgpack import unpackb
 
 from engine.apply.machine import Applied, Machine, Record
+from engine.apply.records import EMPTYING
 from engine.apply.set_back import retimed
 from engine.commands.registry import find
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ops.past.touching import Touching
+from ops.past.touching import MAY_EMPTY, Touching
 from slotlog.shared.limits import TIME_MS_MAX
 
 _WHOLE_READS: Final[dict[bytes, tuple[bytes, ...]]] = {
@@ -93,19 +94,35 @@ class History:
         self.step = self._touching.step
 
     def _apply_alone(self, machine: Machine, record: Record, value: bytes | None) -> None:
+        """The key is read where its values are told, and where nothing else tells whether it has changed.
+
+        To read all of a large one for each event took all the time that there was.
+        """
         offset, time_ms, name, args, _, event_id, _ = record
-        # By the time of the event: a key that expired since the one before it was gone when it came.
-        ((_, at_ms, *_),) = retimed([record], machine.position.retimes)
-        before = value_of(machine, self._db, self._key, at_ms if machine.clock_ms < at_ms <= TIME_MS_MAX else 0)
+        is_told = offset >= self._from_offset
+        reads = is_told and self._values
+        if name in MAY_EMPTY:
+            machine.commit(None)  # so that this event alone can be taken back
+        before = self._before(machine, record) if reads else None
         applied = machine.apply([record], machine.next_offset, {offset})
-        after = value_of(machine, self._db, self._key)
+        if is_told and not reads and not EMPTYING.isdisjoint(applied.commands):
+            machine.rollback()
+            reads = True
+            before = self._before(machine, record)
+            applied = machine.apply([record], machine.next_offset, {offset})
+        after = value_of(machine, self._db, self._key) if reads else None
         machine.commit(None)
         changed = before != after or any(each[1] == self._db and each[5] == self._key for each in applied.modified)
-        if offset < self._from_offset or not (changed or self._touching.named(record)):
+        if not is_told or not (changed or self._touching.named(record)):
             return
         outcome, reply = outcome_of(applied, offset)
         shown = (before, after) if self._values else (None, None)
         self._tell(Touch(offset, time_ms, (name, *args), event_id, meta_of(value), outcome, reply, changed, *shown))
+
+    def _before(self, machine: Machine, record: Record) -> Value:
+        """By the time of the event: a key that expired since the one before it was gone when it came."""
+        ((_, at_ms, *_),) = retimed([record], machine.position.retimes)
+        return value_of(machine, self._db, self._key, at_ms if machine.clock_ms < at_ms <= TIME_MS_MAX else 0)
 
 
 def value_of(machine: Machine, db: int, key: bytes, at_ms: int = 0) -> Value:

@@ -14,8 +14,8 @@ from slotlog.shared.errors import EventError
 if TYPE_CHECKING:
     from slotlog.log import LogRecord
 
-_MAY_CARRY: Final = frozenset({*EMPTYING, b"EXEC", b"EVAL", b"EVALSHA", b"FCALL"})
-"""May have one of those inside."""
+MAY_EMPTY: Final = frozenset({*EMPTYING, b"EXEC", b"EVAL", b"EVALSHA", b"FCALL"})
+"""Those that change keys which they do not name, and what may have one of them inside."""
 
 DbKey = tuple[int, bytes]
 """A logical database and the name of a key in it."""
@@ -89,7 +89,7 @@ class Touching:
         touching = {each[0] for each in applied.modified if (each[1], each[5]) in self._keys}
         touching.update(each[0] for each in records if self.named(each))
         if not EMPTYING.isdisjoint(applied.commands):
-            touching.update(each[0] for each in records if each[2] in _MAY_CARRY)
+            touching.update(each[0] for each in records if each[2] in MAY_EMPTY)
         return touching
 
 

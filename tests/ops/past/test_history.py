@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 from engine.apply.machine import Machine
 from engine.store.memory import MemoryStore
 from ops.config import load_settings
-from ops.past.history import History, Touch, value_of
+from ops.past.documents import touch_as_json
+from ops.past.history import History, Touch, Value, value_of
 from ops.past.walk import walked
 from ops.state.rebuilding.replay_plan import Until
-from slotlog.events import decode
+from slotlog.events import decode, encode
 from tests.differential.vocabulary import ALL_KEYS
 from tests.layouts import column_families
 from tests.ops.past.logs import HOME, START_MS, entry, random_entries, write_log
@@ -141,6 +143,50 @@ def test_for_people(data: Path) -> None:
 def test_a_key_that_nothing_names_has_no_history(data: Path) -> None:
     """Nothing is printed, and that is no failure."""
     assert "" == run("history", "nobody", "--data", data).stdout
+
+
+def test_a_key_is_read_only_for_its_values(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read where its values are told, and where an event has changed whole databases."""
+    read: list[int] = []
+
+    def reads(machine: Machine, db: int, key: bytes, at_ms: int = 0) -> Value:
+        read.append(machine.next_offset)
+        return value_of(machine, db, key, at_ms)
+
+    monkeypatch.setattr("ops.past.history.value_of", reads)
+    bare = lines(data)
+    offsets = set(read)
+    read.clear()
+    lines(data, "--values", "--from", "14")
+
+    assert {10, 11, 12, 15, 16} == offsets
+    assert [each["offset"] for each in bare] == [1, 2, 3, 6, 7, 8, 10, 12, 13, 14, 15]
+    assert [14, 15, 15, 16] == read
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_values_and_without_the_same_events_are_told(tmp_path: Path, seed: int) -> None:
+    """And the same of each but the values, of random logs that change whole databases, too."""
+    entries = list(random_entries(seed, commands=250))
+    whole = ((b"FLUSHDB",), (b"SWAPDB", b"0", b"1"), (b"EXEC", [b"FLUSHALL"]))
+    for at in range(0, len(entries), 20):
+        name, *args = whole[at // 20 % len(whole)]
+        entries[at] = entries[at]._replace(value=encode(name, args))
+    settings = load_settings(data=write_log(tmp_path / "data", entries))
+    told: dict[bool, list[Touch]] = {False: [], True: []}
+
+    async def walk(key: bytes, *, values: bool) -> None:
+        step = History(0, key, told[values].append, values=values).step
+        async with walked(settings, 0, Until(), step, from_snapshot=False):
+            pass
+
+    for key in ALL_KEYS[:: len(ALL_KEYS) // 4]:
+        for values in told:
+            asyncio.run(walk(key, values=values))
+
+    bare = [replace(touch, before=None, after=None) for touch in told[True]]
+    assert [touch_as_json(touch) for touch in told[False]] == [touch_as_json(touch) for touch in bare]
+    assert {True, False} == {touch.changed for touch in told[True]}
 
 
 @pytest.mark.parametrize("seed", range(2))
