@@ -6,6 +6,7 @@ What counts as touching a key is naming it, also to read it; a FLUSHALL and the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -107,6 +108,7 @@ async def _look(log: Log, partition: int, candidates: list[Resendable], dead: Co
                         record = decode(offset, time_ms, value)
                         _count(offset, keys_of_event(record), by_id.get(record[5] or b""), candidates, by_key)
                 advance(min(end, reader.position(partition)) - start)
+                await asyncio.sleep(0)  # as in `records_between`
     finally:
         await reader.close()
 

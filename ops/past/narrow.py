@@ -14,7 +14,7 @@ from engine.store.memory import MemoryStore
 from ingest.applying.batches.decoding import decode_batch
 from ops.config import ConfigError, Settings
 from ops.past.offsets.relevant import Relevant, relevant
-from ops.past.walk import Past, Step, walked
+from ops.past.walk import Past, Pieces, Step, walked
 from ops.snapshots.choosing import Wanted, choose
 from ops.snapshots.errors import SnapshotStoreError
 from ops.snapshots.objects import open_objects
@@ -23,7 +23,6 @@ from ops.state.opening.directories import home_of, prepare_data
 from ops.state.rebuilding.building import begin_building
 from ops.state.rebuilding.replay_plan import PartitionPlan, Until, opened, plan
 
-_RECORDS_AT_ONCE: Final = 1000
 _READ_PER_APPLIED: Final = 4
 """To look at so many events takes about as long as to apply one."""
 
@@ -89,7 +88,7 @@ async def narrowed(
         some = await relevant(own, log, partition, keys, planned.end, unread_max)
     finally:
         await log.close()
-    return None if some is None else _apply(own, planned, some, step)
+    return None if some is None else await _apply(own, planned, some, step)
 
 
 def nearest_snapshot(settings: Settings, partition: int, until: Until) -> int:
@@ -104,12 +103,11 @@ def nearest_snapshot(settings: Settings, partition: int, until: Until) -> int:
     return good[0].next_offset if good else 0
 
 
-def _apply(settings: Settings, planned: PartitionPlan, some: Relevant, step: Step) -> Past:
+async def _apply(settings: Settings, planned: PartitionPlan, some: Relevant, step: Step) -> Past:
     store = MemoryStore(column_families(LAYOUTS[settings.layout]))
     begin_building(store, planned.prepared())
     machine = Machine(store, home_of(settings, planned.partition))
-    for begin in range(0, len(some.records), _RECORDS_AT_ONCE):
-        records = some.records[begin : begin + _RECORDS_AT_ONCE]
+    async for records in Pieces().of(some.records):
         step(machine, decode_batch(records), records)
         machine.commit(None)
     if planned.end > machine.next_offset:

@@ -10,7 +10,7 @@ from engine.commands.registry import keys_of
 from engine.store.store import MaintainedStore
 from ops.config import Settings
 from ops.past.history import Touch, meta_of, outcome_of
-from ops.past.walk import Past, apply_all, take, walked
+from ops.past.walk import Past, Pieces, apply_all, take, walked
 from ops.state.rebuilding.replay_plan import Until, opened
 from slotlog.shared.errors import EventError
 
@@ -124,12 +124,13 @@ async def follow(settings: Settings, partition: int, begin: Until, follower: Fol
         log = opened(settings)
         await log.start()
         reader = log.reader({partition: machine.next_offset})
+        pieces = Pieces()
         try:
             while not follower.is_over:
                 fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
                 to_offset = reader.position(partition)
                 await follower.may_apply(to_offset)
-                await _take_all(follower, past, fetched.get(partition, []))
+                await _take_all(follower, past, pieces, fetched.get(partition, []))
                 if to_offset > machine.next_offset and not follower.is_over:  # markers of transactions, no record
                     machine.apply((), machine.next_offset, to_offset=to_offset)
                     machine.commit(None)
@@ -139,10 +140,14 @@ async def follow(settings: Settings, partition: int, begin: Until, follower: Fol
             await log.close()
 
 
-async def _take_all(follower: Follower, past: Past, records: Sequence[LogRecord]) -> None:
+async def _take_all(follower: Follower, past: Past, pieces: Pieces, records: Sequence[LogRecord]) -> None:
     """Let it take the records, with a pause wherever it has much to tell; not all of them if it is over."""
-    while records and not follower.is_over:
-        await take(follower.step, past.store, past.machine, records)
-        records = [each for each in records if each[0] >= past.machine.next_offset]
-        if records:
-            await follower.applied(past.machine.next_offset)
+    async for piece in pieces.of(records):
+        left = piece
+        while left:
+            if follower.is_over:
+                return
+            await take(follower.step, past.store, past.machine, left)
+            left = [each for each in left if each[0] >= past.machine.next_offset]
+            if past.machine.next_offset <= records[-1][0]:
+                await follower.applied(past.machine.next_offset)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -34,6 +35,8 @@ logger = structlog.get_logger(__name__)
 _FETCH_RECORDS_MAX: Final = 1000
 _FETCH_WAIT_MS: Final = 500
 _SWEPT_KEYS_MAX: Final = 1000
+_PIECE_SECONDS: Final = 0.05
+_FIRST_PIECE_RECORDS: Final = 50
 
 Step = Callable[[Machine, Sequence[Record], Sequence["LogRecord"]], None]
 """Applies all of some records, which follow what the machine has applied, and commits nothing."""
@@ -134,21 +137,46 @@ async def _walk(
     await log.start()
     try:
         reader = log.reader({planned.partition: planned.start})
+        pieces = Pieces()
         try:
             with progress("walk", planned.end - planned.start, "events") as advance:
                 while machine.next_offset < planned.end:
                     fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
                     records = [each for each in fetched.get(planned.partition, ()) if each[0] < planned.end]
                     to_offset = min(planned.end, reader.position(planned.partition))
-                    await take(step, store, machine, records)
+                    async for piece in pieces.of(records):
+                        await take(step, store, machine, piece)
+                        machine.commit(None)
                     if to_offset > machine.next_offset:  # markers of transactions, and no record
                         machine.apply((), machine.next_offset, to_offset=to_offset)
-                    machine.commit(None)
+                        machine.commit(None)
                     advance(machine.next_offset - planned.start)
         finally:
             await reader.close()
     finally:
         await log.close()
+
+
+class Pieces:
+    """Cuts records into pieces that take some 50 ms each, with a turn of the event loop behind each.
+
+    In it Ctrl-C is heard. Nothing else need give it one, as a page of the embedded log is there at once.
+    """
+
+    def __init__(self) -> None:
+        self._records_max = _FIRST_PIECE_RECORDS
+
+    async def of(self, records: Sequence[LogRecord]) -> AsyncIterator[Sequence[LogRecord]]:
+        """The records, in pieces; to be committed one by one."""
+        begin = 0
+        while begin < len(records):
+            piece = records[begin : begin + self._records_max]
+            began = monotonic()
+            yield piece
+            of_time = _PIECE_SECONDS / max(monotonic() - began, 1e-6)
+            self._records_max = max(1, min(2 * self._records_max, _FETCH_RECORDS_MAX, int(len(piece) * of_time)))
+            begin += len(piece)
+            await asyncio.sleep(0)
 
 
 async def take(step: Step, store: MaintainedStore, machine: Machine, records: Sequence[LogRecord]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +57,8 @@ async def _until(reader: Reader, partition: int, end: int) -> AsyncIterator[list
         most = min(_FETCH_RECORDS_MAX, end - reader.position(partition))
         fetched = (await reader.fetch(_FETCH_WAIT_MS, most)).get(partition, [])
         yield [each for each in fetched if each[0] < end]
+        # A page of the embedded log is there at once, and Ctrl-C is heard in a turn of the event loop alone.
+        await asyncio.sleep(0)
 
 
 def _runs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
