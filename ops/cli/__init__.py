@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ops.cli.imports import import_structlog
+import sys
 
-import_structlog()
+from ops.cli.imports import INTERRUPTED, import_structlog
 
-from ops.cli.app import app, main  # noqa: E402 - the modules that it imports would import structlog
+try:
+    import_structlog()
+
+    from ops.cli.app import app, main
+except KeyboardInterrupt:  # most of the first second goes by here
+    sys.exit(INTERRUPTED)
 
 __all__ = ["app", "main"]

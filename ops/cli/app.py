@@ -12,6 +12,7 @@ from typer.main import get_command_name
 from typer.models import CommandInfo
 
 from ops.cli.events import import_keys, produce, query
+from ops.cli.imports import INTERRUPTED
 from ops.cli.keep import backup, erase, restore, snapshot, snapshots, trim
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
@@ -89,9 +90,12 @@ app.command(rich_help_panel=OTHER)(version.version)
 
 def main() -> None:
     """Run the command line; the console script `slotlog`."""
-    tune_collector()
-    _leave_others_out(sys.argv[1:2])
-    app()
+    try:
+        tune_collector()
+        _leave_others_out(sys.argv[1:2])
+        app()
+    except KeyboardInterrupt:  # before the verb, or behind it: Typer ends one with the same code
+        sys.exit(INTERRUPTED)
 
 
 def _leave_others_out(verb: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.errors import CorruptionError
+from ops.cli.imports import INTERRUPTED
 from ops.cli.options import (
     Data,
     Json,
@@ -96,7 +97,7 @@ def import_keys(
     else:
         _print(label, imported, report, dry_run=dry_run)
     if imported.failure or imported.left_out:
-        raise typer.Exit(1)
+        raise typer.Exit(INTERRUPTED if imported.failure == _INTERRUPTED else 1)
 
 
 def _import(settings: Settings, source: str, options: Options, report: Path | None, imported: Imported) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ops.cli.imports import INTERRUPTED
 from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, print_note, reports_errors
 from ops.config import Settings, load_settings
 from slotlog.wording import counted
@@ -81,7 +82,7 @@ def produce(
         late = counted(produced.later_times, "record")
         print_note(f"{late} got a later time than asked for, as the log's time never goes back")
     if produced.failure:
-        raise typer.Exit(1)
+        raise typer.Exit(INTERRUPTED if produced.failure == _INTERRUPTED else 1)
 
 
 def _check(settings: Settings, file: str, format_name: str, *, json: bool) -> None:

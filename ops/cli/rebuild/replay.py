@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.proof.digest import Digest
+from ops.cli.imports import INTERRUPTED
 from ops.cli.options import (
     Data,
     Index,
@@ -159,7 +160,7 @@ def _interruptible(built: Path, *, json: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print_error("Interrupted", f"interrupted: {built} holds no state; the same command begins anew", json=json)
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _refuse_usage(

@@ -173,7 +173,7 @@ def test_import_that_was_ended_goes_on(number: signal.Signals, tmp_path: Path) -
             said, _ = process.communicate()
         second = json.loads(succeed("import", f"unix://{source.path}", *options, "--json"))
 
-    assert {signal.SIGKILL: (-9, None), signal.SIGINT: (1, "Interrupted")}[number] == (
+    assert {signal.SIGKILL: (-9, None), signal.SIGINT: (130, "Interrupted")}[number] == (
         process.returncode,
         json.loads(said)["kind"] if said else None,
     )

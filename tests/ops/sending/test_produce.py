@@ -251,7 +251,7 @@ def test_interruption_is_told(data: Path, tmp_path: Path) -> None:
         assert process.stdout is not None
         said = process.stdout.read()  # to its end, before the input ends
 
-    assert (1, 1) == (process.returncode, json.loads(said)["events"])
+    assert (130, 1) == (process.returncode, json.loads(said)["events"])
     assert json.loads(said)["error"].startswith("interrupted; ")
     assert "Interrupted" == json.loads(said)["kind"]
 

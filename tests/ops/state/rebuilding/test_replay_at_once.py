@@ -150,15 +150,19 @@ ENDED = (
 )
 
 
-@pytest.mark.parametrize(("end", "said"), [(interrupt, INTERRUPTED), (kill_one, ENDED)], ids=["interrupt", "kill"])
-def test_one_end_for_all(end: Callable[[subprocess.Popen[str]], None], said: str, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "code", "said"), [(interrupt, 130, INTERRUPTED), (kill_one, 1, ENDED)], ids=["interrupt", "kill"]
+)
+def test_one_end_for_all(
+    end: Callable[[subprocess.Popen[str]], None], code: int, said: str, data: Path, tmp_path: Path
+) -> None:
     """After Ctrl-C, or the death of one, all processes are gone, one line says why, and the same command works."""
     to = tmp_path / "to"
     with under_way(data, to) as process:
         end(process)
     errors = said_by(process)
 
-    assert (1, said.format(to=to)) == (process.returncode, errors)
+    assert (code, said.format(to=to)) == (process.returncode, errors)
     assert "holds an unfinished replay or conversion" in run("digest", "--data", to).stderr
     again = run(*words(data, to, 1))
     assert (0, True) == (again.exit_code, "begun_anew" in again.stderr)
