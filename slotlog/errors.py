@@ -44,7 +44,15 @@ class WallClockMovedError(LogUnavailableError):
 
 
 class LogDamagedError(LogUnavailableError):
-    """The log cannot be read: it is damaged, or its disk fails. Nothing was appended."""
+    """The log cannot be read: it is damaged, or its disk fails. Nothing was appended.
+
+    Attributes:
+        reason: what is wrong, without what to do about it.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 class RecordHeldError(Exception):

@@ -14,14 +14,20 @@ from typing import Final
 
 from ops.config import ConfigError, Settings
 from ops.progress import Advance, progress
+from slotlog.errors import LogDamagedError
 from slotlog.log import embedded_path
 from slotlog.log.embedded.file.file import FORMAT, Identity, connect, read_identity, steadily_here
 from slotlog.log.embedded.proof.mark import HeadMark
 from slotlog.log.embedded.proof.scan import Damage, PartitionScan, scan_file, scan_letters
+from slotlog.log.embedded.proof.shortened import connect_shortened, shortened
 
 _SLICE_ROWS: Final = 10_000
 _SLICE_BYTES: Final = 16 * 1024 * 1024
 _AGAIN_SECONDS: Final = 0.1
+_BRING_BACK: Final = (
+    "Bring the file back from a backup (`slotlog backup`) or another copy, and keep the states that were built from it:"
+    " what they have applied is whole, and `slotlog snapshot` copies them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +45,37 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
 
     Raises:
         ConfigError: it is Kafka, whose brokers check their own records, or one of an older format.
-        LogMismatchError, LogUnavailableError: it cannot be opened.
+        LogMismatchError, LogUnavailableError: it cannot be opened. LogDamagedError: and so nothing of it is looked at.
     """
     path = embedded_path(settings.log_url)
     if path is None:
         raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
-    HeadMark(path).refuse_behind()
-    with closing(connect(path)) as connection:
-        identity = sealed_identity(connection, path)
-        with progress("check", None, "records") as advance:
-            return look_through(connection, identity.partitions, say, advance)
+    try:
+        connection, missing = _opened(path)
+        with closing(connection):
+            identity = sealed_identity(connection, path)
+            for damage in missing:
+                say(damage)
+            with progress("check", None, "records") as advance:
+                results, found = look_through(connection, identity.partitions, say, advance)
+            return results, found + len(missing)
+    except LogDamagedError as error:
+        raise LogDamagedError(
+            f"nothing of the log {path} can be looked at, as it does not say what it holds: {error.reason}."
+            f" {_BRING_BACK}"
+        ) from error
+
+
+def _opened(path: Path) -> tuple[Connection, Sequence[Damage]]:
+    """A connection, and what is missing at the end of the file, with which SQLite does not open it otherwise."""
+    try:
+        HeadMark(path).refuse_behind()
+        return connect(path), ()
+    except LogDamagedError:
+        missing = shortened(path)
+        if missing is None:
+            raise
+    return connect_shortened(path), (missing,)
 
 
 def sealed_identity(connection: Connection, path: Path) -> Identity:

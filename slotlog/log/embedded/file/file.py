@@ -179,7 +179,8 @@ def damaged(path: Path, reason: str) -> LogDamagedError:
     """The file does not hold what was written, or its disk cannot read it: SQLite says the same of both."""
     return LogDamagedError(
         f"the log {path} is damaged, or its disk cannot read it: {reason}. `slotlog check --log` says what of it is "
-        "still good; bring the file back from a copy, or put the disk right."
+        "still good; bring the file back from a copy, or put the disk right.",
+        reason,
     )
 
 

@@ -117,7 +117,11 @@ class PartitionScan:
         self.next_offset += len(found.records)
         self._link = found.link
         if found.fault or not found.records:
-            return [self._fault(connection, head, found.fault or LOST)], found.size
+            try:
+                damage = self._fault(connection, head, found.fault or LOST)
+            except sqlite3.DatabaseError as error:  # nor can it be read what comes next
+                damage = self._unreadable(connection, head, error)
+            return [damage], found.size
         return [], found.size
 
     def _fault(self, connection: sqlite3.Connection, head: Head, fault: str) -> Damage:

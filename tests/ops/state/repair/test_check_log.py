@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -254,3 +255,56 @@ def test_one_failing_read(log_file: Path, monkeypatch: pytest.MonkeyPatch, funct
 
     assert sound == checked(log_file)
     assert (0, []) == (sound[0], codes)
+
+
+def lost_records(line: str) -> int:
+    """How many records a line names: one, or a range."""
+    _, first, last = re.fullmatch(r".* at offset(s?) (\d+)(?: to (\d+))?: .*", line).groups()  # type: ignore[union-attr]
+    return int(last or first) - int(first) + 1
+
+
+@pytest.mark.parametrize("has_mark", [False, True])
+def test_the_end_of_the_file_is_missing(log_file: Path, has_mark: bool) -> None:
+    """What is left of a file that was cut off is looked at; what is missing is named, and nothing is written."""
+    if has_mark:
+        log_file.with_name("kept").rename(log_file.with_name("log.sqlite3-head"))
+    whole = log_file.read_bytes()
+    left = whole[: len(whole) // 2]
+    log_file.write_bytes(left)
+    code, lines, stderr = checked(log_file)
+
+    assert f"file: it has {len(left)} bytes, and says that it had {len(whole)}: its end is missing" == lines[0]
+    lost = sum(lost_records(line) for line in lines if line.startswith("partition 0: record at "))
+    assert (True, True) == (0 < lost < RECORDS, any(line.startswith("partition 1: record at ") for line in lines))
+    assert lines[-2].startswith(f"partition 0: next offset 300, {RECORDS - lost} records as written, ")
+    assert (1, True, left) == (code, "bring the log's file back from a copy" in stderr, log_file.read_bytes())
+
+
+def test_a_file_that_does_not_say_what_it_holds(log_file: Path) -> None:
+    """Where nothing of a log can be looked at, the error sends to a backup, not to the same verb."""
+    log_file.write_bytes(log_file.read_bytes()[:4096])
+    code, lines, stderr = checked(log_file)
+    said = stderr.splitlines()[-1]
+
+    assert (1, []) == (code, lines)
+    assert said.startswith(f"slotlog: nothing of the log {log_file} can be looked at, as it does not say what it holds")
+    assert (True, False) == ("`slotlog backup`" in said, "check --log" in stderr)
+
+
+def test_nothing_can_be_read_behind_what_is_lost(log_file: Path) -> None:
+    """Where a record is lost, and what comes next cannot be read, both are named as one range."""
+    change(log_file, "DELETE FROM records WHERE position BETWEEN 20 AND 299")
+    look = scan.PartitionScan(0)
+    with closing(sqlite3.connect(log_file, factory=_NothingBehind)) as connection:
+        damages = [damage for _ in range(2) for damage in look.slice(connection, RECORDS, 1 << 20)[0]]
+
+    assert [("record", 0, 20, 280)] == [(each.kind, each.partition, each.offset, each.records) for each in damages]
+
+
+class _NothingBehind(sqlite3.Connection):
+    """Fails to look for the next record behind one that is lost."""
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        if sql == scan._FIRST:
+            raise sqlite3.DatabaseError("database disk image is malformed")
+        return super().execute(sql, parameters)
