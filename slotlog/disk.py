@@ -1,9 +1,11 @@
-"""Brings files, and names in directories, to disk."""
+"""Brings files, and names in directories, to disk; makes directories and files that nobody else can read."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from stat import S_IFREG
 
 
 def sync(path: Path) -> None:
@@ -13,3 +15,27 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory that its owner alone can use, and those above it; what is there keeps its mode.
+
+    Raises:
+        OSError: it cannot be made, or a file lies there.
+    """
+    if not path.is_dir():
+        if not path.parent.is_dir():
+            make_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file that its owner alone can read and write, if none is there; one that is keeps its mode.
+
+    It is not opened: to close a file lets go of all locks that this process holds on it, those of SQLite too.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with suppress(FileExistsError):
+        os.mknod(path, S_IFREG | 0o600)

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from ops.config import ConfigError
 from ops.snapshots.errors import SnapshotStoreError
-from slotlog.disk import sync
+from slotlog.disk import make_directory, sync
 
 if TYPE_CHECKING:
     from obstore.store import LocalStore, S3Store
@@ -100,7 +100,7 @@ def open_objects(url: str, *, create: bool = True) -> Objects:
     if not create and not directory.exists():
         raise SnapshotStoreError(f"there is no directory {label}: where are the snapshots?")
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
     except OSError as error:
         raise SnapshotStoreError(f"{label} cannot be used for snapshots: {error.strerror}") from error
     with _named(label):

@@ -98,7 +98,7 @@ def _decisions(settings: Settings, partition: int) -> list[Changes]:
         return _read_decisions(settings, partition)
     for aside in _asides(settings, partition)[-1:]:
         linked = settings.data / _DIRECTORY / f"read-{aside.name}"
-        linked.mkdir(exist_ok=True)
+        linked.mkdir(mode=0o700, exist_ok=True)
         (linked / str(partition)).symlink_to(aside)
         try:
             return _read_decisions(settings.model_copy(update={"data": linked}), partition)

@@ -13,7 +13,7 @@ from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore
 from ops.snapshots.verifying import refuse_full
 from ops.state.opening.directories import partition_path
-from slotlog.disk import sync
+from slotlog.disk import make_directory, sync
 
 
 def restore_partition(store: SnapshotStore, snapshot: Listed, to: Path, settings: Settings) -> None:
@@ -36,7 +36,7 @@ def restore_partition(store: SnapshotStore, snapshot: Listed, to: Path, settings
     target = partition_path(to, snapshot.partition)
     if target.exists():
         raise ConfigError(f"{target} is there already: a snapshot is restored where nothing is")
-    to.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(to)
     size = snapshot.usable().size
     with Scratch(to) as scratch, progress(f"restore partition {snapshot.partition}", size, "bytes") as advance:
         fetched = fetch_partition(store, snapshot, scratch.directory, settings, advance)

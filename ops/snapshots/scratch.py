@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from slotlog.disk import make_directory
+
 _DIRECTORY: Final = "scratch"
 _LOCK: Final = ".lock"
 
@@ -67,7 +69,7 @@ def remove_abandoned(data: Path) -> None:
 def _locked(parent: Path) -> tuple[int, Path]:
     """A locked file, and the name of the directory that goes with it."""
     while True:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(parent)
         directory = parent / secrets.token_hex(4)
         try:
             lock = os.open(_lock_of(directory), os.O_CREAT | os.O_RDWR, 0o600)

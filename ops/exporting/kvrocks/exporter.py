@@ -27,7 +27,7 @@ from ops.exporting.kvrocks.key_records import put_key
 from ops.importing.kvrocks.directory import COLUMN_FAMILIES
 from ops.importing.kvrocks.namespaces import OWN
 from ops.importing.kvrocks.slots import CLUSTER
-from slotlog.disk import sync
+from slotlog.disk import make_directory, sync
 from slotlog.shared.slots import slot
 
 _FINISHED: Final = "db"
@@ -77,7 +77,7 @@ def _unfinished(to: Path) -> Iterator[PlainWriter]:
     made = not to.exists()
     unfinished = to / _UNFINISHED
     try:
-        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(to)
         writer = PlainWriter(unfinished, COLUMN_FAMILIES)
         try:
             yield writer

@@ -22,6 +22,7 @@ from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state.opening.foreign import refuse_foreign
 from ops.state.opening.indexed_state import StateStore, with_index
+from slotlog.disk import make_directory
 from slotlog.wording import sized
 
 BUILDING = "BUILDING"
@@ -113,7 +114,7 @@ def key_cache_bytes(settings: Settings) -> int:
 
 def prepare_data(settings: Settings) -> None:
     """Make the data directory, readable by its owner alone."""
-    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(settings.data)
 
 
 def _refuse_unfinished(store: RocksStore) -> None:

@@ -71,10 +71,10 @@ class EmbeddedClaims:
 
     def _make(self, owner: str, partitions: Sequence[int]) -> None:
         self.close()
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         path = self._folder / f"{sha256(owner.encode()).hexdigest()[:32]}.json"
         hidden = path.with_suffix(".new")
-        self._file = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         os.write(self._file, json.dumps({"owner": owner, "partitions": list(partitions)}).encode())
         hidden.rename(path)

@@ -207,6 +207,15 @@ def test_one_that_is_not_verified_is_not_offered(tmp_path: Path, store: Path) ->
     assert f"snapshot {snapshot['id']}: its file " in failed.stderr
 
 
+def test_the_directory_for_scratch_is_for_its_owner(tmp_path: Path, store: Path) -> None:
+    """Where there is no data directory, verifying makes one that is 700, as every other verb does."""
+    taken(state_of(tmp_path, EVENTS), store)
+    made = tmp_path / "made"
+    succeed("snapshots", "verify", "--from", store, "--data", made)
+
+    assert 0o700 == made.stat().st_mode & 0o777
+
+
 def test_no_snapshot_is_none_that_passes(tmp_path: Path, store: Path) -> None:
     """Who verifies where there is none, such as behind a wrong address, is told so, by the exit code too."""
     store.mkdir()

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, TypeVar
 
+from slotlog import disk
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log.embedded.file.chain import root, sum_of
 from slotlog.log.embedded.file.heads import Head, insert_head
@@ -85,13 +86,23 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         LogMismatchError: there is no such file, and it may not be created; or it is somebody else's.
         LogUnavailableError: it cannot be opened.
     """
-    if not create and not path.exists():
+    if create:
+        _make_file(path)
+    elif not path.exists():
         raise LogMismatchError(Mismatch.MISSING, f"there is no log at {path}")
     try:
         return _connected(path)
     except LogUnavailableError as error:
         _refuse_to_wait(error, path, 0)
     return _connected(path)  # what a disk fails to read once may be sound
+
+
+def _make_file(path: Path) -> None:
+    """An empty file for the log, readable by its owner alone: SQLite gives the same mode to those beside it."""
+    try:
+        disk.make_file(path)
+    except OSError as error:
+        raise LogUnavailableError(f"the log {path} cannot be made: {error.strerror}") from error
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -352,12 +363,12 @@ def count_work(connection: sqlite3.Connection) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a log's directory, if it is not there.
+    """Make a log's directory, if it is not there, for its owner alone.
 
     Raises:
         LogUnavailableError: it cannot be made.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        disk.make_directory(path)
     except OSError as error:
         raise LogUnavailableError(f"the log's directory {path} cannot be made: {error}") from error

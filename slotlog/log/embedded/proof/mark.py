@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from slotlog.disk import sync
+from slotlog.disk import make_file, sync
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
 from slotlog.log.embedded.file.chain import sum_of
 from slotlog.log.embedded.file.file import (
@@ -176,7 +176,9 @@ class HeadMark:
         # Two logs that are open in one process are written by two threads.
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}-{threading.get_ident()}.new")
         try:
+            make_file(new)
             with new.open("w") as file:
+                os.fchmod(file.fileno(), self._log.stat().st_mode & 0o777)  # as SQLite does with the -wal
                 json.dump({**said, "sum": _sum(marked)}, file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -8,12 +8,13 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
+from stat import S_IMODE
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from slotlog.errors import LogMismatchError, LogRecordError, Mismatch
+from slotlog.errors import LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
 from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.embedded.file import file as local_file
@@ -188,3 +189,35 @@ def test_a_disk_without_any_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     text = str(local_file.translated(error, tmp_path / "log"))
 
     assert (True, said) == ("cannot be used" in text, "its disk is full: make room" in text)
+
+
+def modes(log: Path) -> dict[str, int]:
+    """The rights of a log's directory and of all that is in it, by what stands behind its name."""
+    found = {each.name.removeprefix(log.name): S_IMODE(each.stat().st_mode) for each in log.parent.iterdir()}
+    return {"directory": S_IMODE(log.parent.stat().st_mode), **found}
+
+
+async def test_a_new_log_is_for_its_owner(tmp_path: Path) -> None:
+    """The directory of a new log is 700, its file and those beside it 600; what is there keeps its mode."""
+    path = tmp_path / "made" / "log.sqlite3"
+    for file_mode, directory_mode in ((0o600, 0o700), (0o640, 0o750)):
+        log = EmbeddedLog(path, topic="t", partitions=2)
+        await log.start()
+        await append(log, b"a")
+        await log.claims("a worker", [0])
+        private = {"directory": directory_mode, "": file_mode, "-wal": file_mode, "-shm": file_mode, "-owners": 0o700}
+        assert private == {name: mode for name, mode in modes(path).items() if name != "-head"}
+        await log.close()
+        assert file_mode == modes(path)["-head"]
+
+        path.chmod(0o640)
+        path.parent.chmod(0o750)
+
+
+async def test_a_directory_where_no_log_can_be_made(tmp_path: Path) -> None:
+    """Where the file cannot be made, the error names it and the reason."""
+    (tmp_path / "log.sqlite3").symlink_to(tmp_path)
+    with pytest.raises(LogUnavailableError, match="unable to open database file"):
+        await EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=2).start()
+    with pytest.raises(LogUnavailableError, match=r"the log /proc/self/log cannot be made: "):
+        await EmbeddedLog(Path("/proc/self/log"), topic="t", partitions=2).start()
