@@ -13,6 +13,11 @@ MEND: Final = "rebuild it with `slotlog replay`"
 
 _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")
 _SIGNS_OF_A_HOLDER: Final = ("Resource temporarily unavailable", "lock hold by current process")
+_SIGNS_OF_NO_RIGHT: Final = ("Read-only file system", "Permission denied")
+_DENIED: Final = (
+    "Who reads a state writes as well: RocksDB's lock and log in its directory. Get the right to write there, or copy"
+    " the data directory (while no service runs on it) to where you can write"
+)
 _SIGN_OF_A_GAP: Final = "No such file or directory"
 _SIGN_OF_A_FILE: Final = "IO error"
 _SIGN_OF_NO_ROOM: Final = "No space left on device"
@@ -56,7 +61,8 @@ def open_error(path: str, error: Exception) -> Exception:
     # The directory is there, and so is CURRENT: a file is missing that these name, such as the manifest.
     if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE) or _SIGN_OF_A_GAP in text:
         return CorruptionError(f"{path} is damaged ({text}); {MEND}")
-    return OSError(f"{path} cannot be opened: {text}")
+    denied = f". {_DENIED}" if any(sign in text for sign in _SIGNS_OF_NO_RIGHT) else ""
+    return OSError(f"{path} cannot be opened: {text}{denied}")
 
 
 def is_full(error: Exception) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EACCES, EPERM, EROFS
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _TEXT_MAX: Final = 300
+_NO_RIGHT: Final = tuple(f"(os error {number})" for number in (EACCES, EPERM, EROFS))
+_DENIED: Final = (
+    "What takes, verifies, collects or deletes snapshots writes to the store; `list` and `restore` only read. Get the"
+    " right to write, or copy the store to where you can write"
+)
 
 
 class Stored(NamedTuple):
@@ -128,13 +134,13 @@ class StoredObjects:
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object."""
-        with _named(self._label):
+        with _named(self._label, _DENIED):
             self._store.put(key, data)
             self._sync(key)
 
     def put_file(self, key: str, path: Path) -> None:
         """Write an object with the contents of a file."""
-        with _named(self._label):
+        with _named(self._label, _DENIED):
             self._store.put(key, path)
             self._sync(key)
 
@@ -165,7 +171,7 @@ class StoredObjects:
     def delete(self, key: str) -> None:
         """Delete an object."""
         try:
-            with _named(self._label):
+            with _named(self._label, _DENIED):
                 self._store.delete(key)
         except FileNotFoundError:
             return
@@ -197,8 +203,11 @@ def _read(file: FileIO) -> Iterator[bytes]:
 
 
 @contextmanager
-def _named(label: str) -> Iterator[None]:
-    """Turn an error of the store into one of ours, which names it and is one line. FileNotFoundError goes through."""
+def _named(label: str, denied: str = "") -> Iterator[None]:
+    """Turn an error of the store into one of ours, which names it and is one line. FileNotFoundError goes through.
+
+    `denied` is what to say besides where a directory may not be written.
+    """
     from obstore.exceptions import BaseError  # noqa: PLC0415 - as above
 
     try:
@@ -206,5 +215,7 @@ def _named(label: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (BaseError, OSError) as error:
-        text = " ".join(str(error).partition("Debug source")[0].split())[:_TEXT_MAX]
-        raise SnapshotStoreError(f"{label}: {text}") from None
+        text = " ".join(str(error).partition("Debug source")[0].split())
+        if denied and text.endswith(_NO_RIGHT):
+            text = f"it cannot be written: {text.rpartition(': ')[2]}. {denied}"
+        raise SnapshotStoreError(f"{label}: {text[:_TEXT_MAX]}") from None

@@ -62,11 +62,12 @@ def check(
 ) -> None:
     """Check a state directory, or the embedded log, for damage, and print what is found.
 
-    It only reads. A service may run meanwhile: the check sees the state at the moment when it opened it. The exit code
-    is 1 if anything is wrong, or if the log ends before the state. Partitions that cannot be opened are named at the
-    end. With --json, each violation is a line, and the last line is about the partitions and how far each is behind its
-    log. The check does not compare the content with the log: `slotlog replay` does. With --log, it verifies each record
-    of the embedded log against its checksum, which covers the record before it.
+    It changes nothing, but needs the right to write: it takes locks, and makes files beside what it reads. A service
+    may run meanwhile: the check sees the state at the moment when it opened it. The exit code is 1 if anything is
+    wrong, or if the log ends before the state. Partitions that cannot be opened are named at the end. With --json, each
+    violation is a line, and the last line is about the partitions and how far each is behind its log. The check does
+    not compare the content with the log: `slotlog replay` does. With --log, it verifies each record of the embedded log
+    against its checksum, which covers the record before it.
 
     Example: slotlog check --data .data; slotlog check --log; slotlog check --log sqlite:///FILE
     """

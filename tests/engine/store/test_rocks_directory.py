@@ -118,6 +118,20 @@ def test_what_is_held_and_what_may_not_be_read(said: str, kind: type[OSError]) -
     assert kind is type(open_error("/d/0", Exception(said)))
 
 
+@pytest.mark.parametrize(
+    "said", ["IO error: While lock file: …: Permission denied", "Read-only file system (os error 30)"]
+)
+def test_a_directory_that_may_not_be_written(said: str) -> None:
+    """Where RocksDB is refused its lock or its log, the error says that readers write too, and what to do."""
+    error = open_error("/d/0", Exception(said))
+
+    assert (OSError, True) == (
+        type(error),
+        f"/d/0 cannot be opened: {said}. Who reads a state writes as well" in str(error),
+    )
+    assert "copy the data directory (while no service runs on it) to where you can write" in str(error)
+
+
 def test_a_directory_that_may_not_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's refusal is said with the directory's name, once."""
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from obstore.exceptions import GenericError
 
 from engine.layouts import LAYOUTS
 from engine.layouts.layout import Form
+from ops.snapshots.objects import StoredObjects
 from tests.ops.snapshots.stores import apply, state_of
 from tests.ops.verbs import run, succeed, write_lines
 
@@ -214,6 +216,25 @@ def test_the_directory_for_scratch_is_for_its_owner(tmp_path: Path, store: Path)
     succeed("snapshots", "verify", "--from", store, "--data", made)
 
     assert 0o700 == made.stat().st_mode & 0o777
+
+
+def test_a_store_that_may_not_be_written(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a verb that writes to the store says so, and what to do; reading it works."""
+    data = state_of(tmp_path, EVENTS)
+    (snapshot,) = taken(data, store)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise GenericError(
+            "Generic LocalFileSystem error: Unable to open file /s/a#1: Read-only file system (os error 30)"
+        )
+
+    monkeypatch.setattr(StoredObjects, "_sync", refuse)
+    refused = run("snapshots", "verify", "--from", store, "--data", data)
+
+    said = f"slotlog: {store}: it cannot be written: Read-only file system (os error 30). What takes, verifies, "
+    assert (1, True) == (refused.exit_code, refused.stderr.startswith(said))
+    assert refused.stderr.endswith("Get the right to write, or copy the store to where you can write\n")
+    assert snapshot["id"] in succeed("snapshots", "list", "--from", store, "--data", data)
 
 
 def test_no_snapshot_is_none_that_passes(tmp_path: Path, store: Path) -> None:

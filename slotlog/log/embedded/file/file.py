@@ -63,6 +63,12 @@ _DAMAGED_CODES: Final = {
 }
 """Nothing that we ask is wrong in a sound file: these say that its tables or rows are not what was written."""
 
+_DENIED_CODES: Final = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+_DENIED: Final = (
+    "Who reads a log writes as well: locks, and SQLite's -wal and -shm beside the file. Get the right to write the "
+    "file and its directory, or copy the file (a backup, or while no service runs) to where you can write"
+)
+
 _NO_VERDICT: Final = "read again: only what fails each time is damage, and is said to be"
 
 T = TypeVar("T")
@@ -168,6 +174,8 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
         return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
     if code in _DAMAGED_CODES:
         return damaged(path, str(error))
+    if code in _DENIED_CODES and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK)):
+        return LogUnavailableError(f"the log {path} cannot be used: {error}. {_DENIED}")
     return LogUnavailableError(f"the log {path} cannot be used{if_full(error, path)}: {error}")
 
 

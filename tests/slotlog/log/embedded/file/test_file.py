@@ -221,3 +221,19 @@ async def test_a_directory_where_no_log_can_be_made(tmp_path: Path) -> None:
         await EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=2).start()
     with pytest.raises(LogUnavailableError, match=r"the log /proc/self/log cannot be made: "):
         await EmbeddedLog(Path("/proc/self/log"), topic="t", partitions=2).start()
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY])
+def test_a_file_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Where SQLite may not write beside the log, the error says that readers write too, and what to do."""
+    failed = sqlite3.OperationalError("unable to open database file")
+    failed.sqlite_errorcode = code
+    path = tmp_path / "log"
+    path.touch()
+    otherwise = local_file.translated(failed, path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    denied = local_file.translated(failed, path)
+
+    assert f"the log {path} cannot be used: unable to open database file" == str(otherwise)
+    assert str(denied).startswith(f"{otherwise}. Who reads a log writes as well: locks, and SQLite's -wal and -shm")
+    assert "copy the file (a backup, or while no service runs) to where you can write" in str(denied)
