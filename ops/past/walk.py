@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from errno import ENOSPC
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -77,26 +79,45 @@ async def walked(
         ConfigError: `until` lies beyond the log's end; the log does not have its first records any more and there is
             no snapshot to begin with.
         LogUnavailableError: the log cannot be reached.
-        OSError: the scratch directory cannot be written.
+        OSError: the scratch directory cannot be written, or its disk is full.
     """
     own = settings.model_copy(update={"own": str(partition)})
     (planned,) = await plan(own, until, ())
-    prepare_data(own)
-    with Scratch(own.data) as scratch:
+    with _full_disk_named(own):
+        prepare_data(own)
+        scratch = Scratch(own.data)
+    with scratch:
         target = settings_of_new(own, scratch.directory, None)
         begin = 0
-        if from_snapshot or planned.gap:
-            begin = await asyncio.to_thread(_begin, target, planned, until.time_ms, base)
-        store = store_opener(target, target.data, replaying=True)(partition)
+        with _full_disk_named(own):
+            if from_snapshot or planned.gap:
+                begin = await asyncio.to_thread(_begin, target, planned, until.time_ms, base)
+            store = store_opener(target, target.data, replaying=True)(partition)
         try:
-            begin_building(store, planned.prepared())
-            machine = Machine(store, home_of(target, partition))
-            if begin != machine.next_offset:
-                raise InvariantError(f"a snapshot of offset {begin} stands before {machine.next_offset}")
-            await _walk(own, store, machine, replace(planned, start=begin), step)
+            with _full_disk_named(own):
+                begin_building(store, planned.prepared())
+                machine = Machine(store, home_of(target, partition))
+                if begin != machine.next_offset:
+                    raise InvariantError(f"a snapshot of offset {begin} stands before {machine.next_offset}")
+                await _walk(own, store, machine, replace(planned, start=begin), step)
             yield Past(store, machine, begin)
         finally:
-            store.close()
+            with _full_disk_named(own):
+                store.close()
+
+
+@contextmanager
+def _full_disk_named(settings: Settings) -> Iterator[None]:
+    """Say of an error for lack of room, the system's or RocksDB's, which directory has none, and what is done there."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != ENOSPC and os.strerror(ENOSPC) not in str(error):
+            raise
+        raise OSError(
+            f"the disk of {settings.data} is full: a copy of the partition, as it was, is built there for a while, in "
+            "scratch/. Make room for it, and run the same command again"
+        ) from error
 
 
 def apply_all(machine: Machine, records: Sequence[Record], _raw: Sequence[LogRecord] = ()) -> None:

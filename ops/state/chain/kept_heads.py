@@ -17,6 +17,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from errno import ENOSPC
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple, Self
@@ -58,7 +59,7 @@ class KeptHeads:
     """
 
     def __init__(self, data: Path, partition: int, *, keep: bool) -> None:
-        path = data / _DIRECTORY / str(partition)
+        self._path = path = data / _DIRECTORY / str(partition)
         self._file = ExitStack()
         self.heads: list[Head] = []
         self.trouble = ""
@@ -85,13 +86,21 @@ class KeptHeads:
         return self.heads[: bisect_right(self.heads, offset, key=lambda each: each.offset)]
 
     def add(self, heads: Iterable[Head]) -> None:
-        """Keep more of them. Those that lie before the last one are left out."""
+        """Keep more of them. Those that lie before the last one are left out.
+
+        Raises:
+            OSError: they cannot be written, as the disk of the file that is named is full, say.
+        """
         last = self.heads[-1].offset if self.heads else 0
         heads = [each for each in heads if each.offset > last]
         size = _size(self.heads)
         os.ftruncate(self._descriptor, size)
         data = b"".join(entry + _CRC.pack(crc32(entry)) for entry in (_ENTRY.pack(*each) for each in heads))
-        os.pwrite(self._descriptor, data if self.heads else _MAGIC + data, size)
+        try:
+            os.pwrite(self._descriptor, data if self.heads else _MAGIC + data, size)
+        except OSError as error:  # of a descriptor: the system does not say which file it is
+            full = ", as its disk is full: make room" if error.errno == ENOSPC else f": {error.strerror}"
+            raise type(error)(f"{self._path} cannot be written{full}") from error
         self.heads += heads
 
 

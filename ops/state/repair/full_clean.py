@@ -10,9 +10,7 @@ from engine.apply.machine import Machine
 from engine.cleaning.all import Gone, clean_all
 from engine.cleaning.reclaim import Reclaimer
 from engine.errors import StoreBusyError
-from engine.store.store import GRAVEYARD_CF, Store
-from engine.tables.expiry_index import due_entries
-from engine.tables.graveyard import parse_grave
+from engine.store.store import Store
 from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.progress import progress
@@ -66,7 +64,9 @@ def clean_partition(settings: Settings, partition: int) -> CleanedState:
 def _clean(machine: Machine, store: Store) -> Gone:
     """`clean_all`, which waits when RocksDB is behind with its compactions."""
     done = so_far = _NOTHING
-    with progress("clean", _work_of(machine, store), "records") as advance:
+    # How many there will be is not known: a collection that is due becomes elements to remove only when it dies, and
+    # the index lists a hash once, however many of its fields are due.
+    with progress("clean", None, "keys, fields and elements") as advance:
 
         def tell(gone: Gone) -> None:
             nonlocal so_far
@@ -79,13 +79,6 @@ def _clean(machine: Machine, store: Store) -> Gone:
             except StoreBusyError:
                 done = so_far
                 sleep(_BUSY_SECONDS)
-
-
-def _work_of(machine: Machine, store: Store) -> int:
-    """About how many records will go: what is in the graveyard, and what stands in the expiry index as due."""
-    due = sum(1 for _ in due_entries(store, machine.clock_ms))
-    dead = sum(parse_grave(*grave).elements for grave in store.scan(GRAVEYARD_CF, b"", None))
-    return due + dead
 
 
 def _sum(one: Gone, other: Gone) -> Gone:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 from shutil import copytree
@@ -239,3 +241,19 @@ def test_refused(data: Path, tmp_path: Path) -> None:
     assert "run `slotlog serve`" in run("verify", "--data", empty).stderr
     assert 2 == run("verify", "--data", data, "--against", data, "--from-snapshot").exit_code
     assert "is no PARTITION:OFFSET:HEAD" in run("verify", "--data", data, "--head", "0:1:ff").stderr
+
+
+def test_the_disk_is_full(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room to build the partition, or to note heads, the full directory is named."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.setattr("ops.past.walk.begin_building", refuse)
+    building = run("verify", "--data", data)
+    monkeypatch.setattr("os.pwrite", refuse)
+    noting = run("verify", "--data", data)
+
+    assert f"partition 0 cannot be read: the disk of {data} is full: a copy of the partition" in building.stderr
+    assert (1, True) == (building.exit_code, "in scratch/. Make room for it" in building.stderr)
+    assert f"{data / 'chain' / '0'} cannot be written, as its disk is full: make room" in noting.stderr

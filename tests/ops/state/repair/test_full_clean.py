@@ -53,6 +53,23 @@ def test_says_what_went(data: Path) -> None:
     assert f"partition 0: 100 keys, 2 fields, {ELEMENTS + 100} elements of 11 dead collections removed; " in line
 
 
+def test_progress_has_no_total_below_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements of collections that are due count as done when they go, and no total says that there are fewer."""
+    events: list[dict[str, Any]] = [
+        *({"cmd": "SADD", "args": [f"s:{n}", *range(50)]} for n in range(20)),
+        *({"cmd": "PEXPIRE", "args": [f"s:{n}", 1]} for n in range(20)),
+    ]
+    succeed("produce", write_lines(tmp_path / "events", events), "--data", tmp_path)
+    succeed("produce", write_lines(tmp_path / "last", [{"cmd": "SET", "args": ["last", "1"]}]), "--data", tmp_path)
+    succeed("replay", "--data", tmp_path, "--to", tmp_path / "state")
+    monkeypatch.setattr("ops.progress._LINE_SECONDS", 0)
+    result = run("clean", "--now", "--data", tmp_path / "state")
+    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    shown = [(line["done"], line["total"]) for line in lines if line["event"] == "clean"]
+
+    assert (20 + 20 * 50, None) == shown[-1]
+
+
 def test_does_nothing_unless_told(data: Path) -> None:
     """Without --now it is a mistake in usage, which says that a running service cleans by itself."""
     result = run("clean", "--data", data)
