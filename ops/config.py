@@ -54,6 +54,7 @@ PARTITIONS_MAX: Final = 1024
 _MIB: Final = 1024 * 1024
 
 # Of Kubernetes, for services whose names begin with slotlog; of this project's tests; of nested settings.
+_PREFIX: Final = "SLOTLOG_"
 _NOT_OURS: Final = re.compile(
     r"SLOTLOG_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
     r"|SLOTLOG_(TEST|DIFFERENTIAL)_.+|SLOTLOG_(REDIS|KAFKA|SNAPSHOTS|GROUP)__.+"
@@ -364,12 +365,14 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
 
 def _meant(variable: str) -> str:
     """`: do you mean …?`, where a variable's name is much like that of a setting."""
-    near = get_close_matches(variable, _variables(), n=1, cutoff=0.8)
-    return f": do you mean {near[0]}?" if near else ""
+    # Without what they all begin with, which alone would make short names alike.
+    names = [name.removeprefix(_PREFIX) for name in _variables()]
+    near = get_close_matches(variable.removeprefix(_PREFIX), names, n=1, cutoff=0.8)
+    return f": do you mean {_PREFIX}{near[0]}?" if near else ""
 
 
 def _variable_of(place: Sequence[str]) -> str:
-    return f"SLOTLOG_{'__'.join(place)}".upper()
+    return f"{_PREFIX}{'__'.join(place)}".upper()
 
 
 def _variables() -> set[str]:

@@ -161,10 +161,8 @@ class Reclaimer:
         """Add to a batch that the records of a dead collection go. Returns what that costs, in records."""
         stored = self._get_metadata(grave.metadata_key)
         if stored is not None and self._layout.parse_metadata(stored).version == grave.version:
-            message = (
-                f"the grave of version {grave.version} names a key that is alive; rebuild it with `slotlog replay`"
-            )
-            raise CorruptionError(message)
+            message = f"the grave of version {grave.version} names a key that is alive"
+            raise CorruptionError(f"{message}; rebuild it with `slotlog replay --swap`")
         ranges = records_of(self._layout, grave.metadata_key, grave.version, grave.type)
         if grave.elements <= POINTS_MAX:
             found = self._records(ranges)
@@ -197,6 +195,8 @@ def read_cursor(store: Store) -> bytes:
     """
     cursor = store.getter(LOCAL_CF)(CURSOR) or b""
     if len(cursor) not in {0, U64.size}:
-        message = f"the reclaimer's cursor {cursor.hex()} cannot be read; rebuild the state with `slotlog replay`"
+        message = (
+            f"the reclaimer's cursor {cursor.hex()} cannot be read; rebuild the state with `slotlog replay --swap`"
+        )
         raise CorruptionError(message)
     return cursor

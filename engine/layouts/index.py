@@ -158,5 +158,7 @@ def _piece(packed: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _damaged() -> CorruptionError:
-    message = "the record of the newest batch of the index cannot be read; rebuild the state with `slotlog replay`"
+    message = (
+        "the record of the newest batch of the index cannot be read; rebuild the state with `slotlog replay --swap`"
+    )
     return CorruptionError(message)

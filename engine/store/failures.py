@@ -8,7 +8,7 @@ from typing import Final
 from engine.errors import CorruptionError, IndexUnavailableError, StoreFullError
 from engine.store.store import Get, is_damage
 
-MEND: Final = "rebuild it with `slotlog replay`"
+MEND: Final = "rebuild it with `slotlog replay --swap`"
 """What to do about damage."""
 
 _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")

@@ -96,7 +96,7 @@ def parse_note(key: bytes, end: bytes) -> DeletedRange:
     """
     name, slash, start = key[len(NOTE) :].partition(b"/")
     if not slash or not name.isascii() or start >= end:
-        message = f"the note {key.hex()} names no range; rebuild the state with `slotlog replay`"
+        message = f"the note {key.hex()} names no range; rebuild the state with `slotlog replay --swap`"
         raise CorruptionError(message)
     return DeletedRange(name.decode(), start, end)
 

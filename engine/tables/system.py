@@ -144,7 +144,7 @@ def read_home(store: Store) -> Home | None:
     names = (b"topic", b"partition", b"partitions", b"layout")
     topic, partition, partitions, layout = (get(name) for name in names)
     if topic is None or partition is None or partitions is None or layout is None:
-        message = "the state does not say what it is; rebuild it with `slotlog replay`"
+        message = "the state does not say what it is; rebuild it with `slotlog replay --swap`"
         raise CorruptionError(message)
     return Home(topic.decode(), _number(b"partition", partition), _number(b"partitions", partitions), layout.decode())
 
@@ -165,7 +165,7 @@ def open_position(store: Store, home: Home) -> Position:
             else _read_position(store)
         )
     except ValueError as error:  # a name or a number that is none
-        message = f"the state's own records cannot be read ({error}); rebuild it with `slotlog replay`"
+        message = f"the state's own records cannot be read ({error}); rebuild it with `slotlog replay --swap`"
         raise CorruptionError(message) from error
     except Exception as error:
         if type(error) is Exception and is_store_failure(error):  # of RocksDB: a file that cannot be read now
@@ -308,14 +308,14 @@ def _parse_count(name: bytes) -> tuple[int, int]:
 
 def _number(name: bytes, value: bytes | None) -> int:
     if value is None or len(value) != U64.size:
-        message = f"the state has no {name.decode()}; rebuild it with `slotlog replay`"
+        message = f"the state has no {name.decode()}; rebuild it with `slotlog replay --swap`"
         raise CorruptionError(message)
     return parse_u64(value)
 
 
 def _pair(name: bytes, value: bytes) -> tuple[int, int]:
     if len(value) != PAIR.size:
-        message = f"the record {name.decode()} cannot be read; rebuild the state with `slotlog replay`"
+        message = f"the record {name.decode()} cannot be read; rebuild the state with `slotlog replay --swap`"
         raise CorruptionError(message)
     first, second = PAIR.unpack(value)
     return first, second

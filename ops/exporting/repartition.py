@@ -97,7 +97,7 @@ def _ends_of_applied(old: Settings) -> dict[int, int]:
         if standing.end_offset != standing.next_offset:
             raise ConfigError(
                 f"partition {partition} is not where its log ends ({standing.text()}): stop whoever writes, let the"
-                " service apply all, and stop it; or build a state with `slotlog replay` and name it as --data"
+                " service apply all, and stop it; or build a state with `slotlog replay --to DIR`, and use it as --data"
             )
     return ends.offsets
 

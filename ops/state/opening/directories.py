@@ -162,7 +162,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[StateStore]:
         raise ConfigError(
             f"{settings.data} has no state of partition {partition}"
             + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
-            + " (`slotlog replay` builds it from the log)"
+            + " (`slotlog replay --swap` builds it from the log)"
         )
     if refuse_foreign(path, home_of(settings, partition)):
         raise ConfigError(f"{path} is being made, or its making was broken off: try again, or run `slotlog serve`")
@@ -207,12 +207,20 @@ def record_skip(settings: Settings, partition: int, offset: int, end: int) -> No
     """Keep an operator's decision to go past the records from `offset` to before `end`.
 
     Raises:
-        ConfigError: `offset` is not the next one that the partition would apply.
-        OSError: a service is applying the partition: it did not stop there.
+        ConfigError: `offset` is not the next one that the partition would apply; or a service is applying the
+            partition: it did not stop there.
+        OSError: the state cannot be opened.
     """
     if not partition_path(settings.data, partition).is_dir():
         raise ConfigError(f"{settings.data} has no state of partition {partition}")
-    store = store_opener(settings, settings.data)(partition)
+    try:
+        store = store_opener(settings, settings.data)(partition)
+    except BlockingIOError as error:
+        raise ConfigError(
+            f"{partition_path(settings.data, partition)} is open in another process: a service lets go of a partition"
+            " that has stopped, and /readyz names the offset that it stopped at. To skip a record that it has not met"
+            " yet, stop the service first"
+        ) from error
     try:
         next_offset = Machine(store, home_of(settings, partition)).next_offset
         if offset != next_offset:

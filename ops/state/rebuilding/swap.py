@@ -48,21 +48,24 @@ def out_of_use(data: Path, partitions: Sequence[int]) -> Iterator[None]:
     """Within the block no service can open these partitions, and none has them open.
 
     Raises:
-        ConfigError: one is open in another process, or an earlier swap has left what was replaced.
+        ConfigError: one is open in another process or a file, or an earlier swap has left what was replaced.
     """
     if replaced_in(data).exists():
         raise ConfigError(f"{replaced_in(data)} has what an earlier --swap has replaced: move it away, or remove it")
     with ExitStack() as held:
         for partition in partitions:
+            path = partition_path(data, partition)
+            if path.exists() and not path.is_dir():
+                raise ConfigError(
+                    f"{path} is a file, not the directory of a partition: move it away, and run this again"
+                )
             with suppress(FileNotFoundError):  # there is no state; one that was restored and never opened has no lock
-                lock = os.open(partition_path(data, partition) / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 held.callback(os.close, lock)
                 try:
                     fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except (BlockingIOError, PermissionError):
-                    raise ConfigError(
-                        f"{partition_path(data, partition)} is open in another process: stop the service first"
-                    ) from None
+                    raise ConfigError(f"{path} is open in another process: stop the service first") from None
         yield
 
 

@@ -211,7 +211,7 @@ def test_a_damaged_directory_is_named(path: Path, pattern: str) -> None:
     (file,) = path.glob(pattern)
     damage(file, 0)
 
-    with pytest.raises(CorruptionError, match=r"0 is damaged .*; rebuild it with `slotlog replay`"):
+    with pytest.raises(CorruptionError, match=r"0 is damaged .*; rebuild it with `slotlog replay --swap`"):
         RocksStore(path, FAMILIES)
 
 

@@ -17,7 +17,7 @@ from engine.tables.system import open_position, write_home
 from tests.engine.store.families import FAMILIES
 from tests.layouts import home_of
 
-REBUILD = "rebuild it with `slotlog replay`"
+REBUILD = "rebuild it with `slotlog replay --swap`"
 
 pytestmark = pytest.mark.damaging
 

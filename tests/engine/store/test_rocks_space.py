@@ -334,7 +334,7 @@ def test_a_write_after_a_failed_compaction_names_the_damage(path: Path) -> None:
         store._families["data"].compact_range(None, None)
 
     assert wait_for(lambda: store.number_of("background-errors"))
-    with pytest.raises(CorruptionError, match="rebuild it with `slotlog replay`"):
+    with pytest.raises(CorruptionError, match="rebuild it with `slotlog replay --swap`"):
         store.write(changes)
     with suppress(OSError):  # it says that a background job has failed
         store.close()
@@ -344,7 +344,7 @@ def test_damage_says_once_what_to_do() -> None:
     """Also where it is passed on through another layer, with what was wrong."""
     error = damaged(damaged(Exception("Corruption: block 7")))
 
-    assert "the state is damaged (Corruption: block 7); rebuild it with `slotlog replay`" == str(error)
+    assert "the state is damaged (Corruption: block 7); rebuild it with `slotlog replay --swap`" == str(error)
 
 
 def test_a_write_without_room_is_told_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

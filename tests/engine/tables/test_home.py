@@ -93,7 +93,7 @@ def test_newer_rules_are_refused(store: MemoryStore) -> None:
 def test_half_a_home_is_corrupt(store: MemoryStore, name: bytes) -> None:
     """A state that has a format but does not say what it is, is damaged."""
     plant(store, name, None)
-    with pytest.raises(CorruptionError, match="does not say what it is; rebuild it with `slotlog replay`"):
+    with pytest.raises(CorruptionError, match="does not say what it is; rebuild it with `slotlog replay --swap`"):
         open_machine(store)
 
 
@@ -111,7 +111,7 @@ def test_a_missing_position_is_corrupt(store: MemoryStore, name: bytes) -> None:
 def test_a_number_of_other_length_is_corrupt(store: MemoryStore, name: bytes) -> None:
     """A number that is not eight bytes long is damage with a name."""
     plant(store, name, b"\0\0\0")
-    with pytest.raises(CorruptionError, match="rebuild it with `slotlog replay`"):
+    with pytest.raises(CorruptionError, match="rebuild it with `slotlog replay --swap`"):
         open_machine(store)
 
 

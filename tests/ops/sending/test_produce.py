@@ -300,7 +300,10 @@ def test_no_log_is_made_beside_a_state_that_has_another(data: Path, tmp_path: Pa
 
     result = run("produce", file, "--data", data)
 
-    assert (1, f"slotlog: there is no log at {data / 'log.sqlite3'}\n") == (result.exit_code, result.stderr)
+    assert (
+        1,
+        f"slotlog: there is no log at {data / 'log.sqlite3'}: name it with --data or --log\n",
+    ) == (result.exit_code, result.stderr)
     assert not (data / "log.sqlite3").exists()
     assert "1 event appended" in succeed("produce", file, "--data", data, "--log", elsewhere)
 

@@ -95,7 +95,7 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     if create:
         _make_file(path)
     elif not path.exists():
-        raise LogMismatchError(Mismatch.MISSING, f"there is no log at {path}")
+        raise LogMismatchError(Mismatch.MISSING, f"there is no log at {path}: name it with --data or --log")
     try:
         return _connected(path)
     except LogUnavailableError as error:
@@ -321,6 +321,10 @@ def read_identity(connection: sqlite3.Connection, path: Path) -> Identity:
 
 def _identity(connection: sqlite3.Connection, path: Path) -> Identity:
     tables = tables_of(connection)
+    if not tables:
+        raise LogMismatchError(
+            Mismatch.TOPIC, f"{path} is empty: there is no log in it. If there was one, bring it back from a copy"
+        )
     if "log" not in tables:
         raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog")
     if is_format_1(tables):

@@ -95,7 +95,7 @@ async def test_a_client_that_meets_it(ask: Ask, tmp_path: Path) -> None:
     assert [True] * len(errors) == [text.startswith(b"ERR partition 1 is stopped: " + TOLD.encode()) for text in errors]
     assert found["reason"].startswith(TOLD)
     assert CAUSE in found["reason"]
-    assert found["reason"].endswith("; rebuild it with `slotlog replay`")
+    assert found["reason"].endswith("; rebuild it with `slotlog replay --swap`")
     assert [1, 0] == [metrics[f'slotlog_partition_running{{partition="{partition}"}}'] for partition in (0, 1)]
     assert metrics['slotlog_partition_condition{partition="1",condition="stopped"}'] == 1
     assert [b"well", SimpleString(b"OK")] == others[:2]

@@ -141,7 +141,7 @@ def test_verbs_name_the_damage(at: int, mask: int, tmp_path: Path) -> None:
             result = run(*verb, "--data", tmp_path / "data")
             assert 1 == result.exit_code
             assert "0 is damaged (its list of tables can be read to byte" in result.output
-            assert "rebuild it with `slotlog replay`" in result.output
+            assert "rebuild it with `slotlog replay --swap`" in result.output
 
 
 @pytest.mark.damaging

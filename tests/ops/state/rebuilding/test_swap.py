@@ -135,14 +135,28 @@ def test_a_state_that_nobody_opened_yet_is_held(data: Path) -> None:
     assert ["True\n"] * 2 == held
 
 
+def test_a_file_in_the_place_of_a_state(data: Path) -> None:
+    """A file where the directory of a partition should be is named, with what to do; it stays."""
+    shutil.rmtree(data / "0")
+    (data / "0").write_text("a file")
+    result = run("replay", "--data", data, "--swap")
+
+    said = f"slotlog: {data / '0'} is a file, not the directory of a partition: move it away, and run this again\n"
+    assert (1, said) == (result.exit_code, result.stderr[-len(said) :])
+    assert "a file" == (data / "0").read_text()
+
+
 def test_a_service_is_not_robbed_of_its_state(data: Path) -> None:
     """Beside a running service nothing begins; and while a swap is under way no service starts."""
     options = ["--data", str(data), "--partitions", str(PARTITIONS), "--http", "", "--resp", ""]
     with ServiceProcess(options) as service:
         service.wait_for("started")
         result = run("replay", "--swap", "--data", data)
+        skipped = run("skip", 0, 0, "--data", data)
         assert (1, ["0", "1", "clock.json"]) == (result.exit_code, names(data))
         assert "is open in another process: stop the service first" in result.stderr
+        assert (1, True) == (skipped.exit_code, "/readyz names the offset that it stopped at" in skipped.stderr)
+        assert "slotlog query" not in skipped.stderr
         assert 0 == service.terminate()
     (data / "SWAPPING").write_text(json.dumps({"partitions": [0, 1], "keep": False}))
     with (data / "SWAPPING").open("rb") as mark:

@@ -229,7 +229,10 @@ def test_no_log(tmp_path: Path) -> None:
     """A log that is not there is said to be so, and not made."""
     result = run(*words(tmp_path / "log.sqlite3"))
 
-    assert (1, f"slotlog: there is no log at {tmp_path / 'log.sqlite3'}\n") == (result.exit_code, result.stderr)
+    assert (
+        1,
+        f"slotlog: there is no log at {tmp_path / 'log.sqlite3'}: name it with --data or --log\n",
+    ) == (result.exit_code, result.stderr)
     assert [] == list(tmp_path.iterdir())
 
 

@@ -249,7 +249,8 @@ def test_one_damaged_partition_of_several(verb: str, tmp_path: Path) -> None:
     facts = json.loads(as_json.stdout)
     (damaged,) = facts["damaged"]
 
-    note = f"slotlog: how far the state is behind its log is not known: there is no log at {data / 'log.sqlite3'}\n"
+    missing = f"there is no log at {data / 'log.sqlite3'}: name it with --data or --log"
+    note = f"slotlog: how far the state is behind its log is not known: {missing}\n"
     assert (1, 1, note) == (plain.exit_code, as_json.exit_code, as_json.stderr)
     assert [each for each in whole["partitions"] if each["partition"] != 1] == facts["partitions"]
     assert ([], 1) == (whole["damaged"], damaged["partition"])

@@ -53,7 +53,7 @@ def test_says_what_is_missing(tmp_path: Path) -> None:
     other = 1 - late["partition"]
 
     assert [1] * 4 == [each.exit_code for each in (nothing, no_state, behind, as_json)]
-    assert f"partition 0: there is no log at {data / 'log.sqlite3'}\n" in nothing.stderr
+    assert f"partition 0: there is no log at {data / 'log.sqlite3'}: name it with --data or --log\n" in nothing.stderr
     assert [True] * 2 == [f"{data} has no state of partition {each}" in no_state.stderr for each in range(2)]
     assert "not all is applied after 0.3 s\n" in no_state.stderr
     assert (True, ["", ""]) == (complete["applied"], [each["missing"] for each in complete["partitions"]])

@@ -99,6 +99,15 @@ async def test_exchanged_while_open(local_log: EmbeddedLog, local_path: Path) ->
         await local_log.check(0, 1, local_log.fingerprint(0, (0, 1, b"", b"a")))
 
 
+async def test_an_empty_file(local_path: Path) -> None:
+    """A file of no bytes, or an SQLite file without tables, is said to be empty, not to be somebody else's."""
+    local_path.touch()
+    error = await refused(local_path, create=False)
+
+    said = f"{local_path} is empty: there is no log in it. If there was one, bring it back from a copy"
+    assert (Mismatch.TOPIC, said) == (error.kind, str(error))
+
+
 @pytest.mark.parametrize("create", [True, False])
 async def test_foreign_database(local_path: Path, create: bool) -> None:
     """An SQLite file of somebody else is refused and left as it is."""
