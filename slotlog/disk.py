@@ -24,7 +24,7 @@ def make_directory(path: Path) -> None:
         OSError: it cannot be made, or a file lies there.
     """
     if not path.is_dir():
-        if not path.parent.is_dir():
+        if not path.parent.exists():
             make_directory(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
 

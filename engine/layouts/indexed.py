@@ -230,7 +230,7 @@ class IndexedStore:
         else:
             lost = "the index has lost batches" if reached < number else "the state has lost batches, or is another one"
             text = f"{lost} (the index stands at {reached}, the state at {number})"
-            raise StateMismatchError(f"{text}: rebuild both with `slotlog replay --swap` and an empty index")
+            raise StateMismatchError(f"{text}: rebuild both with `slotlog replay --to NEW` and an empty index")
         return number
 
     def _set_of(self, record: bytes) -> _Set | None:

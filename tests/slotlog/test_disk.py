@@ -51,6 +51,8 @@ def test_directories_are_for_their_owner(tmp_path: Path) -> None:
     assert [0o700, 0o700, 0o750, 0o755] == [S_IMODE(path.stat().st_mode) for path in found]
     with pytest.raises(FileExistsError):
         make_directory(tmp_path / "file")
+    with pytest.raises(NotADirectoryError):
+        make_directory(tmp_path / "file" / "in it")
 
 
 def test_files_are_for_their_owner(tmp_path: Path) -> None:

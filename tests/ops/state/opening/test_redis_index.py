@@ -176,7 +176,7 @@ def test_what_the_server_lost_is_found_and_a_replay_repairs_it(index_server: Ora
     store.close()
     oracle = index_server.connect()
     oracle.call("FLUSHALL")
-    with pytest.raises(StateMismatchError, match=r"the index has lost .* `slotlog replay` and an empty index"):
+    with pytest.raises(StateMismatchError, match=r"the index has lost .* `slotlog replay --to NEW` and an empty index"):
         open_machine(settings)
 
     again = settings.model_copy(update={"data": settings.data.parent / "again"})
