@@ -218,7 +218,7 @@ def _log() -> Row:
         ),
         graph(
             "Cut off the log",
-            "Offsets that the service deleted behind verified snapshots, in the interval of a point.",
+            "Offsets that the service deleted before verified snapshots, in the interval of a point.",
             "short",
             (growth("slotlog_log_trimmed_total", *_WHERE), _LEGEND),
         ),

@@ -159,7 +159,7 @@ def swept(sweep: Callable[[bytes, bytes | None], Sweep], end: bytes | None, left
             yield some
             left_off = [some[-1][0]]
         if next(forward(iterator, left_off[0] + b"\0", end), None) is not None:
-            raise CorruptionError("a scan ended at damaged data, with more behind it")
+            raise CorruptionError("a scan ended at damaged data, with more after it")
         del bound
 
 

@@ -29,7 +29,7 @@ SNAPSHOTS: Final = (
     _metric("snapshot_seconds", "How long the last one took, with upload and verification.", "seconds"),
     _metric("snapshot_next_offset", "Position of the newest verified one; 0: none is known.", "offset"),
     _metric("snapshot_timestamp_seconds", "When the newest verified one was taken; 0: none is known.", "seconds"),
-    _metric("log_trimmed_total", "Offsets of the log that were deleted behind snapshots.", "offsets", _TRIMMING),
+    _metric("log_trimmed_total", "Offsets of the log that were deleted before snapshots.", "offsets", _TRIMMING),
     _metric("log_trim_failing", "Whether nothing could be deleted at the last attempt: 1 or 0.", "1", _TRIMMING),
     _metric(
         "log_aging_offsets",

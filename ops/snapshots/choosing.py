@@ -68,7 +68,7 @@ _BOUNDS: tuple[tuple[_Misses, _Text], ...] = (
     ),
     (
         lambda manifest, wanted: wanted.offset is not None and manifest.next_offset > wanted.offset,
-        lambda manifest, wanted: f"it is behind offset {wanted.offset}",
+        lambda manifest, wanted: f"it is after offset {wanted.offset}",
     ),
     (
         lambda manifest, wanted: wanted.time_ms is not None and manifest.clock_ms >= wanted.time_ms,

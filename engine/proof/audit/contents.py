@@ -70,7 +70,7 @@ class Contents:
             index = parse_u64(subkey)
             room = min(FRAGMENT_BYTES, length - index * FRAGMENT_BYTES)
             if room <= 0:
-                text = f"has a fragment {index} behind its {length} bytes"
+                text = f"has a fragment {index} after its {length} bytes"
             elif not 0 < len(content) <= room:
                 text = f"has {several(len(content), 'byte')} in fragment {index}, which may have 1 to {room}"
             elif content.endswith(b"\0"):

@@ -184,7 +184,7 @@ class _Stream:
         self._held += len(self._ids) - at
         self._ids.clear()
         if up_to is None and self._held != self._state.tail_count and Form.STREAM_COUNTS in self._forms:
-            text = f"has {self._held} entries behind its last block, by its metadata {self._state.tail_count}"
+            text = f"has {self._held} entries after its last block, by its metadata {self._state.tail_count}"
             yield Finding("stream", self._index, b"", text)
 
 

@@ -187,4 +187,4 @@ def _print(label: str, imported: Imported, report: Path | None, *, dry_run: bool
     for note in imported.notes:
         print(note)
     if imported.failure:
-        print_note(f"{imported.failure}; the same command goes on behind what is in the log")
+        print_note(f"{imported.failure}; the same command goes on after what is in the log")

@@ -231,7 +231,7 @@ def _tell_failures(results: list[Replayed], *, whole: bool, alike: bool) -> bool
     for result in cut:
         print_note(
             f"partition {result.partition}: the log ends at offset {result.next_offset}, but --data has applied "
-            f"everything before {result.live_offset}: the log is another one, or was cut, and what was behind is not "
+            f"everything before {result.live_offset}: the log is another one, or was cut, and what came after is not "
             "in the state that was built"
         )
     different = alike and any(result.live_digest not in {None, result.digest} for result in results)

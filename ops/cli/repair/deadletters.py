@@ -281,7 +281,7 @@ def _outcome_text(outcome: Outcome) -> str:
     if outcome.done is Done.KEPT_BACK:
         return f"{where}: partition {outcome.target} has {later}; --out-of-order sends it all the same"
     to = f" to partition {outcome.target}" + (f", offset {went.offset}" if went is not None else "")
-    notes = [f"out of order: behind {later}"] if outcome.later else []
+    notes = [f"out of order: after {later}"] if outcome.later else []
     if outcome.behind >= 0:
         notes.append(f"the dead letter of the same key at offset {outcome.behind} stays behind")
     return where + to + "".join(f"; {note}" for note in notes)

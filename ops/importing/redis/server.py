@@ -24,7 +24,7 @@ _REPLY_SECONDS: Final = 120.0
 _SCAN_COUNT: Final = 500
 _ADVICE: Final = {
     "CERTIFICATE_VERIFY_FAILED": "; name the file of the authority that signed its certificate: ?ssl_ca_certs=FILE"
-    " behind the port",
+    " after the port",
     "WRONG_VERSION_NUMBER": "; it does not speak TLS at this port: write redis:// in place of rediss://",
     "Connection refused": "; is it running, and is this its port?",
     "Connection closed by server": "; if it speaks TLS at this port, write rediss:// in place of redis://",
@@ -225,7 +225,7 @@ class Server:
             pool.connection_kwargs["db"] = db
             connection: Any = pool.make_connection()
         except (ValueError, TypeError):  # the latter for an option that there is not
-            raise SourceError(f"{self.label} is no URL of a server: redis://HOST:PORT, options behind a ?") from None
+            raise SourceError(f"{self.label} is no URL of a server: redis://HOST:PORT, options after a ?") from None
         if named is not None:
             raise SourceError(f"{self.label}: its URL names a database: leave that out, and say --db {named}")
         connection.connect()

@@ -82,7 +82,7 @@ def _moved(address: str, number: int, name: str) -> str:
         return ""
     host, port = parse_address(address)
     if not 0 < port <= _PORT_MAX - number:
-        raise ConfigError(f"{name}: {address!r} needs a port from 1, so that each process has its own behind it")
+        raise ConfigError(f"{name}: {address!r} needs a port from 1, so that each process has its own after it")
     return _text((host, port + number))
 
 

@@ -89,7 +89,7 @@ OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
     Form.FRAGMENTS: {
         "a fragment behind the end": (
             lambda store: put(store, DATA, (prefix_of(store, b"large") + pack_u64(70), b"x")),
-            ["fragments: b'large' of database 7 has a fragment 70 behind its 200001 bytes"],
+            ["fragments: b'large' of database 7 has a fragment 70 after its 200001 bytes"],
         ),
         "a fragment that is too long": (
             lambda store: put(store, DATA, (prefix_of(store, b"large") + pack_u64(0), b"x" * 4097)),

@@ -110,7 +110,7 @@ OF_STREAM_COUNTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "the entries behind the last block": (
         lambda store: _say(store, tail_count=9),
-        ["stream: b'stream' of database 7 has * entries behind its last block, by its metadata 9"],
+        ["stream: b'stream' of database 7 has * entries after its last block, by its metadata 9"],
     ),
 }
 """The same, where the layout counts entries."""

@@ -211,7 +211,7 @@ def test_later_events_keep_a_letter_back(place: Place, tmp_path: Path) -> None:
     assert 1 == result.exit_code
     assert (
         "partition 0 offset 1: sent to partition 0, offset 9; "
-        "out of order: behind 2 later events of its keys, the first at offset 6\n1 sent\n"
+        "out of order: after 2 later events of its keys, the first at offset 6\n1 sent\n"
     ) == forced.stdout
     assert 0 == forced.exit_code
     assert ['"old"'] == state_after_replay(place, tmp_path / "to", ("GET", late.decode()))

@@ -98,7 +98,7 @@ def test_a_replay_starts_from_the_snapshot(data: Path, tmp_path: Path, monkeypat
     assert part["digest"] == facts("replay", "--data", data, "--to", tmp_path / "b", "--until", 3001)["digest"]
     assert "all is well" in succeed("check", "--data", tmp_path / "to")
     early = run("replay", "--data", data, "--to", tmp_path / "early", "--until", 2999)
-    assert (1, True) == (early.exit_code, "it is behind offset 2999" in early.stderr)
+    assert (1, True) == (early.exit_code, "it is after offset 2999" in early.stderr)
 
 
 def test_a_replay_may_start_from_a_snapshot(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_a_replay_may_start_from_a_snapshot(data: Path, tmp_path: Path, monkeypa
     rest = facts(*words, tmp_path / "rest", "--until", 3002, "--metrics-file", tmp_path / "told")
 
     assert "the replay of partition 0 is to start from a snapshot: say where they are" in nowhere.stderr
-    assert (1, True) == (early.exit_code, "it is behind offset 2999" in early.stderr)
+    assert (1, True) == (early.exit_code, "it is after offset 2999" in early.stderr)
     assert (3002, whole["digest"]) == (rest["partitions"][0]["next_offset"], rest["digest"])
     assert "slotlog_replay_done_events 2" in (tmp_path / "told").read_text()
     assert "all is well" in succeed("check", "--data", tmp_path / "rest")

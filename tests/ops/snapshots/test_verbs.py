@@ -155,7 +155,7 @@ def test_the_wanted_position_is_restored(tmp_path: Path, store: Path) -> None:
     result = run("restore", "--from", store, "--to", tmp_path / "none", "--at", 1)
     assert 1 == result.exit_code
     assert "no snapshot of partition 0 can be restored" in result.stderr
-    assert f"{first['id']}: it is behind offset 1" in result.stderr
+    assert f"{first['id']}: it is after offset 1" in result.stderr
     assert not (tmp_path / "none").exists()
 
 

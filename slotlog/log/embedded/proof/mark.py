@@ -126,7 +126,7 @@ class HeadMark:
             if head.next_offset < next_offset:
                 raise LogMismatchError(
                     Mismatch.TRUNCATED,
-                    f"{name} ends at offset {head.next_offset}, but {next_offset - head.next_offset} records behind it "
+                    f"{name} ends at offset {head.next_offset}, but {next_offset - head.next_offset} records after it "
                     f"were durable, as {self._path} says: the file or its -wal is damaged, truncated or an older copy. "
                     + way_on,
                 )

@@ -155,7 +155,7 @@ def test_an_older_copy_of_the_log_gives_no_backup(data: Path, kept: Path, tmp_pa
     result = run("backup", "--to", kept / "log", "--data", data)
 
     assert (1, []) == (result.exit_code, names(kept))
-    assert "ends at offset 30, but 30 records behind it were durable" in result.stderr
+    assert "ends at offset 30, but 30 records after it were durable" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_shorter_than_its_mark(log_file: Path) -> None:
         connection.commit()
     code, lines, stderr = checked(log_file)
 
-    assert (1, [], True) == (code, lines, "ends at offset 299, but 1 records behind it were durable" in stderr)
+    assert (1, [], True) == (code, lines, "ends at offset 299, but 1 records after it were durable" in stderr)
 
 
 def test_format_1(tmp_path: Path) -> None:

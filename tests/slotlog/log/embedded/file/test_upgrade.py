@@ -209,7 +209,7 @@ async def test_mark_of_format_2(tmp_path: Path, behind: bool) -> None:
     mark = old.with_name(f"{old.name}-head")
     mark.write_text(json.dumps(said))
     if behind:
-        with pytest.raises(LogMismatchError, match="ends at offset 4, but 1 records behind it were durable"):
+        with pytest.raises(LogMismatchError, match="ends at offset 4, but 1 records after it were durable"):
             await opened(old)
         return
 
