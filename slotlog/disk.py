@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from stat import S_IFREG
 
 
 def sync(path: Path) -> None:
@@ -32,10 +31,11 @@ def make_directory(path: Path) -> None:
 def make_file(path: Path) -> None:
     """Make an empty file that its owner alone can read and write, if none is there; one that is keeps its mode.
 
-    It is not opened: to close a file lets go of all locks that this process holds on it, those of SQLite too.
+    One that is there is not opened: to close it would let go of all locks that this process holds on it, those of
+    SQLite too.
 
     Raises:
         OSError: it cannot be made.
     """
     with suppress(FileExistsError):
-        os.mknod(path, S_IFREG | 0o600)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
