@@ -14,7 +14,7 @@ Any other exception that leaves `engine` is a bug of ours.
 
 from __future__ import annotations
 
-from slotlog.shared.errors import QuotingError
+from slotlog.shared.errors import PicklableError, QuotingError
 from slotlog.shared.shown_errors import named_error
 
 
@@ -103,7 +103,7 @@ class UnknownRulesError(Exception):
     """The log asks for rules that this engine does not know, so it cannot apply later records."""
 
 
-class PartitionStoppedError(Exception):
+class PartitionStoppedError(PicklableError):
     """A bug or a newer rule: the engine could not apply a record. Everything before it is unharmed.
 
     Attributes:

@@ -19,10 +19,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from slotlog.shared.errors import CROSS_SLOT
+from slotlog.shared.errors import CROSS_SLOT, PicklableError
 
 
-class LogUnavailableError(Exception):
+class LogUnavailableError(PicklableError):
     """The log cannot be reached now. Nothing was appended, nothing was skipped: the same call may be tried again."""
 
 
@@ -55,7 +55,7 @@ class LogDamagedError(LogUnavailableError):
         self.reason = reason or message
 
 
-class RecordHeldError(Exception):
+class RecordHeldError(PicklableError):
     """A record whose time lies so far in the future that its partition does not apply it. It waits.
 
     Attributes:
@@ -103,7 +103,7 @@ class Mismatch(StrEnum):
     TOPIC = "topic"
 
 
-class LogMismatchError(Exception):
+class LogMismatchError(PicklableError):
     """The log is not the one of the state, or its settings lose events.
 
     Attributes:
@@ -119,7 +119,7 @@ class RecordTooLargeError(ValueError):
     """An entry larger than any log takes (`slotlog.log.log.ENTRY_BYTES_MAX`)."""
 
 
-class TimeAheadError(ValueError):
+class TimeAheadError(PicklableError, ValueError):
     """The time of an entry is too far in the future: keys would expire by mistake."""
 
     def __init__(self, time_ms: int, ahead_ms: int, ahead_max_ms: int) -> None:
@@ -129,7 +129,7 @@ class TimeAheadError(ValueError):
         )
 
 
-class CrossSlotError(ValueError):
+class CrossSlotError(PicklableError, ValueError):
     """In cluster mode, the keys of one event lie in several slots. The text is the one that Redis replies."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from msgpack import Unpacker
 
+from slotlog.shared.errors import PicklableError
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX, TIME_MS_MAX
 
 # A record of 8 MiB whose bytes are all written as \u00XX, and some room for the rest of the line.
@@ -25,7 +26,7 @@ _FIELDS: Final = frozenset({"cmd", "args", "id", "db", "time"})
 _MSGPACK_MAPS: Final = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 
 
-class InputError(ValueError):
+class InputError(PicklableError, ValueError):
     """Input that is no event. `number` says where: the line, or the place in a msgpack stream, from 1."""
 
     def __init__(self, number: int, reason: str) -> None:

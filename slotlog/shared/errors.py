@@ -1,6 +1,23 @@
-"""The errors that a client and the engine both raise about an event, and the texts of Redis in them."""
+"""Errors that client and engine both raise, the texts of Redis in them, and a base that pickle carries."""
 
 from __future__ import annotations
+
+from typing import Any
+
+
+class PicklableError(Exception):
+    """An error that `pickle` carries to another process as it is, with its text and attributes.
+
+    It is a base for those that are not made from their text alone: Python would make them anew from that.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[PicklableError], args: tuple[Any, ...]) -> PicklableError:
+    """An error with its `args`, which hold its text, and without its `__init__`. Its attributes come behind."""
+    return kind.__new__(kind, *args)
 
 
 class QuotingError(Exception):

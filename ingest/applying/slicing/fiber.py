@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from greenlet import greenlet
 
+from slotlog.shared.errors import PicklableError
 
-class AbandonedError(Exception):
+
+class AbandonedError(PicklableError):
     """The machine was closed while a command was suspended in it, or waited for it; nothing of it was committed."""
 
     def __init__(self) -> None:

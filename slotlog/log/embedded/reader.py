@@ -29,6 +29,7 @@ from slotlog.log.embedded.file.heads import Head, head_of, link_before, stored_l
 from slotlog.log.embedded.file.open_files import Files
 from slotlog.log.identity import check_range
 from slotlog.log.log import Headers, LogRecord
+from slotlog.shared.errors import PicklableError
 
 _PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 _RECORDS: Final = (
@@ -269,7 +270,7 @@ def _whole_page(
     return CheckedRecords(records, last_link, size) if link_behind(link, records) == last_link else None
 
 
-class _UnreadError(sqlite3.DatabaseError):
+class _UnreadError(PicklableError, sqlite3.DatabaseError):
     """SQLite could not read something of one partition."""
 
     def __init__(self, partition: int, cause: sqlite3.Error) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aiokafka import codec
 
+from slotlog.shared.errors import PicklableError
 from slotlog.shared.limits import RECORD_BYTES_MAX
 
 _cramjam: Any = codec.cramjam  # comes with aiokafka's extras; None without it, as aiokafka says then
@@ -32,7 +33,7 @@ _NO_ROOM: Final = "failed to write whole buffer"
 """What cramjam says when there is more than it was given room for."""
 
 
-class TooLargeError(Exception):
+class TooLargeError(PicklableError):
     """A compressed batch unpacks to more than it may.
 
     Args:
