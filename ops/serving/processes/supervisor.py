@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from time import monotonic
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 
@@ -20,6 +21,7 @@ from ops.serving.processes.held_process import HeldProcess
 from ops.serving.processes.shares import described, shares
 from ops.serving.systemd import supervise
 from ops.state.opening.directories import prepare_data
+from slotlog.shared.shown_errors import shown_error
 
 _END_SECONDS: Final = 30.0
 """A process that has not ended so long after SIGTERM is killed: it ends within ten by itself."""
@@ -72,6 +74,9 @@ class Supervisor:
         jobs = (answers.run(), supervise(answers), self._end_stuck(processes))
         beside = [asyncio.create_task(job) for job in jobs]
         keeping = [asyncio.create_task(self._keep(process)) for process in processes]
+        ended: list[asyncio.Task[None]] = []
+        for task in keeping:
+            task.add_done_callback(ended.append)
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((*keeping, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -85,8 +90,9 @@ class Supervisor:
             if http is not None:
                 await http.close()
             await answers.close()
-        for task in keeping:
-            task.result()
+        kept = dict(zip(keeping, processes, strict=True))
+        if refusals := [(kept[each], error) for each in ended if (error := each.exception()) is not None]:
+            _raise_first(refusals)
         logger.info("stopped")
 
     async def _end(self, processes: list[HeldProcess], keeping: list[asyncio.Task[None]]) -> None:
@@ -146,6 +152,16 @@ class Supervisor:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stop.wait()
+
+
+def _raise_first(refusals: Sequence[tuple[HeldProcess, BaseException]]) -> NoReturn:
+    """Raise the first of the errors that have ended processes. The log gets the others that say something else."""
+    (_, first), *others = refusals
+    for process, error in others:
+        if str(error) != str(first):
+            own = process.partitions
+            logger.error("process_ended", process=process.child.number, own=own, reason=shown_error(error))
+    raise first
 
 
 def _parent_of_sockets(data: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import tempfile
 from contextlib import suppress
@@ -28,6 +29,7 @@ class Ending(HeldProcess):
         super().__init__(Child(0, Settings(own="0"), Path("none"), None))
         self.ends = ends
         self.was_open = was_open
+        self.after_seconds = 0.0
         self.signals: list[signal.Signals] = []
 
     def start(self) -> None:
@@ -40,6 +42,7 @@ class Ending(HeldProcess):
 
     async def ended(self) -> int:
         """The next end."""
+        await asyncio.sleep(self.after_seconds)
         end = self.ends[self.starts - 1]
         return end if isinstance(end, int) else 1
 
@@ -121,3 +124,18 @@ async def test_any_error_before_it_was_open_ends_the_service() -> None:
         await kept(OSError("no room"), was_open=False)
     with pytest.raises(ConfigError, match="process 0, which has partition 0, has ended with exit code 3"):
         await kept(3, was_open=False)
+
+
+@pytest.mark.parametrize(("other", "said"), [("it is open", []), ("the port is taken", ["the port is taken"])])
+async def test_all_that_processes_refuse_is_said_once(other: str, said: list[str]) -> None:
+    """Of two refusals the first in time ends the service, and a line has the other one unless it says the same."""
+    processes = [Ending([ConfigError(other)], was_open=False), Ending([BlockingIOError("it is open")], was_open=False)]
+    processes[0].after_seconds = 0.05
+    unread: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(context["message"]))
+    with capture_logs() as lines, pytest.raises(BlockingIOError, match="it is open"):
+        await Supervisor(Settings(http=""))._run(list(processes))
+    gc.collect()
+
+    assert [] == unread
+    assert said == [line["reason"] for line in lines if line["event"] == "process_ended"]
