@@ -52,11 +52,13 @@ class Past:
         store: it; nothing writes to it.
         machine: it, to be read.
         begin: the offset that the walk began with: 0, or where the snapshot stood.
+        log_begin: the first offset that the log has; 0 also where it was not asked.
     """
 
     store: MaintainedStore
     machine: Machine
     begin: int
+    log_begin: int = 0
 
 
 @asynccontextmanager
@@ -100,7 +102,7 @@ async def walked(
                 if begin != machine.next_offset:
                     raise InvariantError(f"a snapshot of offset {begin} stands before {machine.next_offset}")
                 await _walk(own, store, machine, replace(planned, start=begin), step)
-            yield Past(store, machine, begin)
+            yield Past(store, machine, begin, planned.gap.begin if planned.gap is not None else 0)
         finally:
             with _full_disk_named(own):
                 store.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.cli.events.query import partitions_of
-from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, reports_errors
+from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, print_note, reports_errors
 from ops.cli.past.items import command_text
 from ops.cli.past.touches import print_touch
 from ops.cli.reply_text import as_text, moment_text, quoted
@@ -45,7 +45,8 @@ def history(
     The events that touch the key, and what they depend on, are applied anew, also while a service runs. An index in
     --data knows them, which the first time reads the log once. Where it cannot know, as with scripts, all events of the
     partition are applied, in a scratch directory inside --data. Where a trim has cut the log, the history begins with
-    the newest snapshot. A key that expires does so without an event: the next one finds it gone.
+    the newest snapshot, and a note on stderr says so. A key that expires does so without an event: the next one finds
+    it gone.
 
     Example: slotlog history --values user:42
     """
@@ -66,9 +67,14 @@ def history(
 
     async def walk() -> None:
         await refuse_beyond_end(settings, partition, from_offset)
-        async with walked_for(settings, partition, end, watching.step, [name], from_snapshot=False):
+        async with walked_for(settings, partition, end, watching.step, [name], from_snapshot=False) as past:
             for touch in kept:
                 show(touch)
+        if past.begin > from_offset and len(kept) != count:
+            print_note(
+                f"partition {partition} of the log begins at offset {past.log_begin}, so this history begins with the"
+                f" snapshot before offset {past.begin}: earlier events are not in it"
+            )
 
     asyncio.run(walk())
 

@@ -22,7 +22,8 @@ from slotlog.events import decode, encode
 from tests.differential.vocabulary import ALL_KEYS
 from tests.layouts import column_families
 from tests.ops.past.logs import HOME, START_MS, entry, random_entries, write_log
-from tests.ops.verbs import run, succeed
+from tests.ops.snapshots.stores import state_of
+from tests.ops.verbs import run, succeed, write_lines
 
 
 @pytest.fixture
@@ -187,6 +188,43 @@ def test_with_values_and_without_the_same_events_are_told(tmp_path: Path, seed: 
     bare = [replace(touch, before=None, after=None) for touch in told[True]]
     assert [touch_as_json(touch) for touch in told[False]] == [touch_as_json(touch) for touch in bare]
     assert {True, False} == {touch.changed for touch in told[True]}
+
+
+@pytest.fixture
+def trimmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log that begins at offset 2, the last one in the snapshot, with one more event of `a` behind it."""
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(tmp_path / "store"))
+    data = state_of(tmp_path, [{"cmd": "SET", "args": [key, "1"]} for key in ("old", "b", "a")])
+    assert "" == run("history", "old", "--data", data).stderr
+    succeed("snapshot", "--data", data)
+    succeed("trim", "--data", data)
+    succeed("produce", write_lines(tmp_path / "more", [{"cmd": "SET", "args": ["a", "2"]}]), "--data", data)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("words", "offsets", "noted"),
+    [
+        (("old",), [], True),
+        (("a",), [3], True),
+        (("a", "--from", 2), [3], True),
+        (("a", "--from", 3), [3], False),
+        (("a", "--count", 1), [3], False),
+        (("a", "--count", 2), [3], True),
+    ],
+)
+def test_a_history_that_a_trim_has_cut_says_so(
+    trimmed: Path, words: tuple[object, ...], offsets: list[int], noted: bool
+) -> None:
+    """A note says where log and history begin, unless all events that were asked for are there."""
+    result = run("history", *words, "--data", trimmed, "--json")
+    note = (
+        "slotlog: partition 0 of the log begins at offset 2, so this history begins with the snapshot before offset 3:"
+        " earlier events are not in it\n"
+    )
+
+    assert (0, offsets) == (result.exit_code, [json.loads(line)["offset"] for line in result.stdout.splitlines()])
+    assert (note if noted else "") == result.stderr
 
 
 @pytest.mark.parametrize("seed", range(2))
