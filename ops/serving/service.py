@@ -138,7 +138,7 @@ class Service:
         self._roles = GroupRoles(settings, name, self.consumer, self.resp, self.restorer, self._lags)
         if settings.group.name:
             self._health.group = self._roles.unready
-            self.ownership.is_arranged = lambda owner: owner in self._roles.membership.plan.members
+            self.ownership.members = lambda: self._roles.membership.plan.members
 
     @property
     def _observer(self) -> Observer:

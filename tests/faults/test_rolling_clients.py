@@ -36,7 +36,8 @@ def _wait_for_dots(programs: dict[str, Counting], dots: int) -> None:
 def test_clients_see_no_error_while_workers_are_restarted(tmp_path: Path, kafka_bootstrap: str) -> None:
     """Clients of several languages count on, with their default settings, and no count is lost or made twice.
 
-    As an operator does it: the next worker is stopped once the one before is back, and `/readyz` there says so.
+    As an operator does it: the next worker is stopped once the one before is back, and `/readyz` there says so. No
+    worker warns of a partition with two owners.
     """
     topic, url, ports, pages = new_topic(), f"kafka://{kafka_bootstrap}", free_ports(3), free_ports(3)
     with ExitStack() as stack:
@@ -44,13 +45,15 @@ def test_clients_see_no_error_while_workers_are_restarted(tmp_path: Path, kafka_
 
         def begin(number: int) -> GroupedWorker:
             http = f"127.0.0.1:{pages[number]}"
-            return stack.enter_context(start(tmp_path / str(number), port=ports[number], http=http))
+            every.append(stack.enter_context(start(tmp_path / str(number), port=ports[number], http=http)))
+            return every[-1]
 
         def wait_for_ready(*numbers: int) -> None:
             for number in numbers:
                 worker = workers[number]
                 wait_until(worker.is_ready, f"worker {number} to be ready", worker.said)
 
+        every: list[GroupedWorker] = []
         workers = [begin(number) for number in range(3)]
         wait_for_ready(0, 1, 2)
         programs = counting(ports[0], _CLIENTS)
@@ -64,11 +67,13 @@ def test_clients_see_no_error_while_workers_are_restarted(tmp_path: Path, kafka_
             workers[number] = begin(number)
             wait_for_ready(number)
             _wait_for_dots(programs, 1)
+        said = [line for worker in every for line in worker.said()]
         reports = {name: program.end() for name, program in programs.items()}
         with redis.RedisCluster(host="127.0.0.1", port=ports[0]) as client:
             there = {
                 name: {key: int(client.get(key) or 0) for key in report["counts"]} for name, report in reports.items()
             }
 
+    assert [] == [line for line in said if line.get("event") == "owned_twice"]
     assert {} == {name: report["errors"] for name, report in reports.items() if report["errors"]}
     assert {name: report["counts"] for name, report in reports.items()} == there

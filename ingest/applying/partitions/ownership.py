@@ -4,12 +4,16 @@ Nobody assigns partitions: the settings of each worker name its own. So two work
 with a state of its own. Both states are right, because both apply the log, but a client that writes through one and
 reads from the other may read an old value. Or no worker owns it. Workers write what they own into the log
 (`Log.claims`), again and again: an owner counts while it does. No clock of another machine is used.
+
+A group assigns partitions to its members, so its members' claims are no conflict. Nor is what a member claimed before
+it left: a worker that has ended takes no claim back, as the next owner's has its place in Kafka. Who claims a partition
+after it has left the group is a second owner again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import monotonic
 from typing import Final
 
@@ -21,12 +25,14 @@ ALIVE_SECONDS: Final = 15.0
 """An owner that has not been heard of for so long is gone; Kafka has a claim every 5 s."""
 
 _LOOK_SECONDS: Final = 2.0
+_HINT: Final = "stop one of them, or tell it other partitions (--own)"
+_HINT_IN_GROUP: Final = "stop the others: they are no members of this worker's group"
 
 logger = structlog.get_logger(__name__)
 
 
-def _is_not(_owner: str) -> bool:
-    return False
+def _no_members() -> Sequence[str]:
+    return ()
 
 
 class Ownership:
@@ -38,14 +44,16 @@ class Ownership:
         own: its partitions; they may change.
 
     Attributes:
-        is_arranged: whether nobody is to be warned of another owner, such as a member of the same group.
+        members: names the members of this worker's group now, itself among them; of none without a group.
     """
 
     def __init__(self, log: Log, owner: str, own: Collection[int]) -> None:
         self.owner = owner
         self._log = log
         self._own = own
-        self.is_arranged: Callable[[str], bool] = _is_not
+        self.members: Callable[[], Collection[str]] = _no_members
+        self._lately_members: set[str] = set()  # at the last look that was answered, or since
+        self._arranged_until: dict[str, float] = {}  # by member: what it has claimed by then is no conflict
         self._seen: dict[int, dict[str, None]] = {}
         self._alive: dict[int, dict[str, float]] = {}
         self._known_since = 0.0
@@ -64,24 +72,30 @@ class Ownership:
 
     async def look(self) -> None:
         """Publish what this worker owns, read what others own, and warn of conflicts."""
-        claims = await self._log.claims(self.owner, sorted(self._own))
+        own, members = sorted(self._own), set(self.members())
+        self._lately_members |= members
+        claims = await self._log.claims(self.owner, own)
         if claims is None:
             return
         now = monotonic()
         if now - self._known_at > ALIVE_SECONDS:
             self._known_since = now
         self._known_at = now
+        self._arrange(now)
+        self._lately_members = members  # not what they are by now: who left meanwhile may have claimed after the answer
         for partition, owners in claims.items():
             for owner in owners:
                 self._note(partition, owner, now)
         self._tell()
 
     def others(self, partition: int) -> list[str]:
-        """The other owners of a partition."""
+        """The other owners of a partition. The members of this worker's group count as one: who claimed it last."""
         now = monotonic()
         alive = self._alive.get(partition, {})
         heard = [owner for owner, heard_at in alive.items() if now - heard_at <= ALIVE_SECONDS]
-        return [owner for owner in heard if partition not in self._own or not self.is_arranged(owner)]
+        arranged = [owner for owner in heard if self._is_arranged(owner, alive[owner])]
+        last = None if partition in self._own or not arranged else max(arranged, key=alive.__getitem__)
+        return [owner for owner in heard if owner not in arranged or owner == last]
 
     def owners(self, partition: int) -> int:
         """How many workers own a partition, as far as is known."""
@@ -107,6 +121,15 @@ class Ownership:
 
     # ------------------------------------------------------------------ inside
 
+    def _arrange(self, now: float) -> None:
+        """Note whose claims are no conflict: what is heard now a member may have written before it left."""
+        self._arranged_until.update(dict.fromkeys(self._lately_members, now))
+        for owner in [owner for owner, until in self._arranged_until.items() if now - until > ALIVE_SECONDS]:
+            del self._arranged_until[owner]  # it has no claim that counts
+
+    def _is_arranged(self, owner: str, heard_at: float) -> bool:
+        return owner in self.members() or heard_at <= self._arranged_until.get(owner, -1.0)
+
     def _note(self, partition: int, owner: str, now: float) -> None:
         """Note that an owner published a claim. One that is new has replaced the earlier owners.
 
@@ -125,7 +148,7 @@ class Ownership:
         twice = {partition: others for partition in sorted(self._own) if (others := self.others(partition))}
         for partition in _changed(twice, self._said_twice):
             if partition in twice:
-                hint = "stop one of them, or tell it other partitions (--own)"
+                hint = _HINT_IN_GROUP if self.members() else _HINT
                 logger.error("owned_twice", partition=partition, owner=self.owner, others=twice[partition], hint=hint)
             else:
                 logger.info("owned_once", partition=partition, owner=self.owner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,22 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def watching(log: ToldLog) -> Ownership:
+def watching(log: ToldLog, own: Collection[int] = (0,)) -> Ownership:
     """The first of three partitions is ours."""
     told: Any = log
-    return Ownership(told, "me", [0])
+    return Ownership(told, "me", own)
+
+
+def in_group(log: ToldLog, own: Collection[int], members: set[str]) -> Ownership:
+    """One whose group has these members; `own` and `members` may change."""
+    made = watching(log, own)
+    made.members = lambda: members
+    return made
+
+
+def named(said: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The events of log lines."""
+    return [line["event"] for line in said]
 
 
 async def test_a_second_owner_is_noticed(clock: Clock) -> None:
@@ -90,6 +102,99 @@ async def test_an_owner_that_takes_over_is_no_second_one(clock: Clock) -> None:
     await mine.look()
 
     assert (["after"], ["after", "before"]) == (taken, mine.others(1))
+
+
+async def test_a_member_that_has_left_is_no_second_owner(clock: Clock) -> None:
+    """What a member claimed before it left its group is no conflict, also where it is heard only afterwards.
+
+    Neither for who has taken its partition, nor for a follower of it.
+    """
+    log, own, members = ToldLog(), {0}, {"me", "other", "third"}
+    mine = in_group(log, own, members)
+    with capture_logs() as said:
+        log.heard = {1: ["other"], 2: ["other"]}
+        await mine.look()
+        members.remove("other")  # it has claimed once more
+        own.add(1)
+        at_once = mine.owners(1), mine.owners(2)
+        clock.now += 2
+        log.heard = {1: ["other"], 2: ["third"]}
+        await mine.look()
+        heard = mine.owners(1), mine.owners(2), mine.warnings()
+        clock.now += 2
+        log.heard = {}
+        await mine.look()
+
+    assert ((1, 1), (1, 1, []), (1, 1)) == (at_once, heard, (mine.owners(1), mine.owners(2)))
+    assert [] == named(said)
+
+
+async def test_who_left_while_the_log_did_not_tell(clock: Clock) -> None:
+    """What is heard in the first answer after a while without any may be of a member that has left meanwhile."""
+    log, members = ToldLog(), {"me", "other"}
+    mine = in_group(log, {0}, members)
+    await mine.look()
+    members.remove("other")
+    log.heard = None
+    for _ in range(3):
+        clock.now += ALIVE_SECONDS
+        await mine.look()
+    log.heard = {0: ["other"]}
+    await mine.look()
+
+    assert [] == mine.others(0)
+
+
+async def test_a_member_since_the_log_was_asked(clock: Clock) -> None:
+    """A worker that becomes a member and claims while the log is asked is no second owner, now or later."""
+    members = {"me"}
+
+    class SlowLog(ToldLog):
+        async def claims(self, _owner: str, _partitions: Sequence[int]) -> Mapping[int, Sequence[str]] | None:
+            members.add("new")
+            return {0: ["new"]}
+
+    mine = in_group(SlowLog(), {0}, members)
+    with capture_logs() as said:
+        await mine.look()
+        clock.now += 2
+        await mine.look()
+
+    assert ([], []) == (named(said), mine.others(0))
+
+
+@pytest.mark.parametrize("was_member", [True, False])
+async def test_a_second_owner_beside_a_group(clock: Clock, was_member: bool) -> None:
+    """Who goes on to claim a partition and is no member is told at its next claim, to who owns it and to others."""
+    log, members = ToldLog(), {"me", "other", *(["late"] if was_member else [])}
+    mine = in_group(log, {0}, members)
+    with capture_logs() as said:
+        await mine.look()
+        members.discard("late")
+        for heard in ({1: ["other"]}, {0: ["late"], 1: ["late"]}, {1: ["other"]}):
+            clock.now += 2
+            log.heard = heard
+            await mine.look()
+
+    assert (["late"], 2, 2) == (mine.others(0), mine.owners(0), mine.owners(1))
+    (line,) = said
+    assert ("owned_twice", ["late"], "stop the others: they are no members of this worker's group") == (
+        line["event"],
+        line["others"],
+        line["hint"],
+    )
+
+
+async def test_members_that_pass_a_partition_on_are_one_owner(clock: Clock) -> None:
+    """A partition that moves between members, and back, has one owner for who follows it."""
+    log = ToldLog()
+    mine = in_group(log, {0}, {"me", "other", "third"})
+    for owner in ("other", "third", "other"):
+        clock.now += 2
+        log.heard = {1: [owner]}
+        await mine.look()
+
+    assert (["other"], 1) == (mine.others(1), mine.owners(1))
 
 
 async def test_partitions_without_an_owner_are_known(clock: Clock) -> None:
