@@ -54,6 +54,8 @@ class Ownership:
         self.members: Callable[[], Collection[str]] = _no_members
         self._lately_members: set[str] = set()  # at the last look that was answered, or since
         self._arranged_until: dict[str, float] = {}  # by member: what it has claimed by then is no conflict
+        self._owned_before: set[int] = set()  # at the last look
+        self._given_up_at: dict[int, float] = {}
         self._seen: dict[int, dict[str, None]] = {}
         self._alive: dict[int, dict[str, float]] = {}
         self._known_since = 0.0
@@ -73,6 +75,7 @@ class Ownership:
     async def look(self) -> None:
         """Publish what this worker owns, read what others own, and warn of conflicts."""
         own, members = sorted(self._own), set(self.members())
+        self._note_given_up(own)
         self._lately_members |= members
         claims = await self._log.claims(self.owner, own)
         if claims is None:
@@ -107,7 +110,7 @@ class Ownership:
         foreign = [partition for partition in range(self._log.partitions) if partition not in self._own]
         if foreign and (now - self._known_at > ALIVE_SECONDS or now - self._known_since < ALIVE_SECONDS):
             return None
-        return [partition for partition in foreign if not self.others(partition)]
+        return [each for each in foreign if not self.others(each) and not self._has_just_owned(each, now)]
 
     def warnings(self) -> list[str]:
         """A sentence for each conflict, for an operator."""
@@ -120,6 +123,15 @@ class Ownership:
         return [*twice, f"nobody owns the partitions {unowned}: nothing is applied there"] if unowned else twice
 
     # ------------------------------------------------------------------ inside
+
+    def _note_given_up(self, own: Collection[int]) -> None:
+        """Note since when this worker does not own what it has owned: the next owner's claim takes a while to come."""
+        self._given_up_at.update(dict.fromkeys(self._owned_before.difference(own), monotonic()))
+        self._owned_before = set(own)
+
+    def _has_just_owned(self, partition: int, now: float) -> bool:
+        given_up_at = self._given_up_at.get(partition)
+        return partition in self._owned_before or (given_up_at is not None and now - given_up_at < ALIVE_SECONDS)
 
     def _arrange(self, now: float) -> None:
         """Note whose claims are no conflict: what is heard now a member may have written before it left."""

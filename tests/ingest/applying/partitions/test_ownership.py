@@ -197,6 +197,29 @@ async def test_members_that_pass_a_partition_on_are_one_owner(clock: Clock) -> N
     assert (["other"], 1) == (mine.others(1), mine.owners(1))
 
 
+async def test_a_partition_that_was_given_up_has_time_to_be_claimed(clock: Clock) -> None:
+    """What this worker has given up is nobody's only when nobody has claimed it for as long as that takes elsewhere."""
+    log, own = ToldLog(), {0, 1, 2}
+    mine = in_group(log, own, {"me", "other"})
+    with capture_logs() as said:
+        for _ in range(3):
+            clock.now += ALIVE_SECONDS - 1
+            await mine.look()
+        own -= {1, 2}
+        at_once = mine.unowned()
+        clock.now += 2
+        await mine.look()
+        log.heard = {1: ["other"]}
+        clock.now += ALIVE_SECONDS - 1
+        await mine.look()
+        early = mine.unowned(), named(said)
+        clock.now += 1
+        await mine.look()
+
+    assert ([], ([], []), [2]) == (at_once, early, mine.unowned())
+    assert [[2]] == [line["partitions"] for line in said]
+
+
 async def test_partitions_without_an_owner_are_known(clock: Clock) -> None:
     """Partitions that nobody claims are known as such once there was time enough to hear of an owner."""
     log = ToldLog()
