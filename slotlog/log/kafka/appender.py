@@ -26,6 +26,7 @@ from aiokafka.errors import (
 from slotlog.clock import WALL, now_ms
 from slotlog.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
 from slotlog.log.kafka.clients import client_arguments, ended, unavailable
+from slotlog.log.kafka.metadata import pause_between_metadata
 from slotlog.log.kafka.outgoing import Outgoing
 from slotlog.log.kafka.settings import KafkaSettings
 from slotlog.log.log import RecordPosition
@@ -164,6 +165,7 @@ class KafkaAppender:
         )
         try:
             await producer.start()
+        pause_between_metadata(producer.client)
             self._check_open()
         except BaseException:
             await _stop(producer)

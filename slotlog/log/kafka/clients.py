@@ -24,6 +24,7 @@ from aiokafka.errors import (
 )
 
 from slotlog.errors import LogUnavailableError
+from slotlog.log.kafka.metadata import pause_between_metadata
 from slotlog.log.kafka.settings import KafkaSettings
 from slotlog.log_lines import LineLogger
 from slotlog.shared.shown_errors import named_error
@@ -112,6 +113,7 @@ async def open_consumer(
         max_partition_fetch_bytes=fetch_bytes,
         **client_arguments(servers, settings),
     )
+    pause_between_metadata(consumer._client)  # noqa: SLF001 - the public part has no setting for it
     try:
         async with asyncio.timeout(settings.request_timeout_ms / 1000):
             await _start(consumer)
