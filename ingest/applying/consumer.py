@@ -87,6 +87,11 @@ class Consumer:
         """When the log last answered, on the monotonic clock; 0 before it did."""
         return self._watch.heard_at
 
+    @property
+    def log_trouble(self) -> str:
+        """Why the log did not answer when it was asked last; empty where it did."""
+        return self._watch.trouble
+
     # ------------------------------------------------------------------ life
 
     async def open(self) -> None:

@@ -37,6 +37,7 @@ class Watch:
     Attributes:
         mismatches: partition -> why the log is another one, for the loop to take away.
         heard_at: when the log last answered, on the monotonic clock; 0 before it did.
+        trouble: why it did not answer when it was asked last; empty where it did.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Watch:
     ) -> None:
         self.mismatches: dict[int, str] = {}
         self.heard_at = 0.0
+        self.trouble = ""
         self._ends: dict[int, int] = {}
         self._log = log
         self._partitions = partitions
@@ -70,8 +72,9 @@ class Watch:
                 self._probe.look()
                 try:
                     await self._look()
-                except LogUnavailableError:
-                    pass  # the loop finds out as well, and says so
+                    self.trouble = ""
+                except LogUnavailableError as error:
+                    self.trouble = str(error)  # the loop finds out as well, and logs it
                 except Exception:
                     logger.exception("watch_failed")
                 await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))

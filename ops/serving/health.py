@@ -77,6 +77,7 @@ class Health:
 
     Attributes:
         stopping: whether the service ends: then nothing is ready.
+        log_awaited: why the start waits for the log; empty where it does not.
         ownership: what is known of other owners; None: nothing.
         dead_letters: where they go; None: nowhere.
         restoring: what is being restored of a partition; empty where nothing is.
@@ -92,6 +93,7 @@ class Health:
         probe: Probe | None = None,
     ) -> None:
         self.stopping = False
+        self.log_awaited = ""
         self.ownership: Ownership | None = None
         self.dead_letters: DeadLetters | None = None
         self.restoring: Callable[[int], str] = _nothing
@@ -132,10 +134,12 @@ class Health:
 
     def _log_trouble(self) -> str:
         heard_at = self._consumer.log_heard_at
-        if not heard_at:
-            return f"{self._log.url} has not answered yet"
         seconds = monotonic() - heard_at
-        return f"{self._log.url} has not answered for {seconds:.0f} s" if seconds > _UNHEARD_SECONDS else ""
+        if heard_at and seconds <= _UNHEARD_SECONDS:
+            return ""
+        why = self.log_awaited or self._consumer.log_trouble
+        since = f"for {seconds:.0f} s" if heard_at else "yet"
+        return f"{self._log.url} has not answered {since}" + (f": {why}" if why else "")
 
     def _warnings(self) -> list[str]:
         """What is wrong with the log and keeps nobody from applying it."""

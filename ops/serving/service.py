@@ -261,6 +261,7 @@ class Service:
         """
 
         def comes_back(error: Exception) -> bool:
+            self._health.log_awaited = str(error) if isinstance(error, LogUnavailableError) else ""
             if not isinstance(error, LogUnavailableError) or (file := embedded_path(self._log.url)) is None:
                 return isinstance(error, LogUnavailableError)
             if is_full := is_disk_full(file.parent):
@@ -270,6 +271,7 @@ class Service:
         async for attempt in retry_context(on=comes_back, attempts=None, timeout=None, wait_initial=1, wait_max=5):
             with attempt:
                 await begin()
+        self._health.log_awaited = ""
 
     async def _consume(self) -> None:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""

@@ -24,6 +24,7 @@ from aiokafka.errors import (
 )
 
 from slotlog.errors import LogUnavailableError
+from slotlog.log.kafka.failures import bootstrap_failure, recent_failure
 from slotlog.log.kafka.metadata import pause_between_metadata
 from slotlog.log.kafka.settings import KafkaSettings
 from slotlog.log_lines import LineLogger
@@ -42,6 +43,10 @@ _SENTENCES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (TimeoutError, "the broker did not answer in time"),
 )
 """What the commonest failures mean for whoever reads a message."""
+
+_BOOTSTRAP: Final = "Unable to bootstrap"
+_JUST_NOW_SECONDS: Final = 0.2  # the failure is kept right before the error is raised that follows from it
+_RECENT_SECONDS: Final = 5.0
 
 logger = LineLogger(__name__)
 
@@ -63,6 +68,8 @@ def told(error: Exception) -> str:
     """What a message may say of whatever aiokafka raised: its own texts repeat nothing of a record, others may."""
     if isinstance(error, BrokerResponseError):  # by its class, a word of Kafka's protocol, and what the broker said
         return f"the broker answers {error.message}{_detail(error)}"
+    if why := _connection_failure(error):
+        return why
     for kind, sentence in _SENTENCES:
         if isinstance(error, kind):
             return f"{sentence}{_detail(error)}"
@@ -71,10 +78,27 @@ def told(error: Exception) -> str:
     return repr(error) if isinstance(error, KafkaError) else named_error(error)
 
 
+def _connection_failure(error: Exception) -> str:
+    """Why no connection was made, where aiokafka has raised only that there is none; empty: not known."""
+    bootstrapped = str(error) if isinstance(error, KafkaConnectionError) else ""
+    if _BOOTSTRAP in bootstrapped:
+        failure = bootstrap_failure(bootstrapped)
+    elif isinstance(error, NodeNotReadyError):
+        failure = recent_failure(_JUST_NOW_SECONDS)
+    else:
+        return ""
+    if failure is None:
+        return ""
+    return f"no connection to {failure}" if failure.refused else f"no broker answers ({failure})"
+
+
 def _detail(error: Exception) -> str:
     """What an error was raised with, in brackets: for aiokafka's own, the address or topic that it is about."""
     said = ", ".join(map(str, error.args))
-    return f" ({said})" if said and "Unable to bootstrap" not in said else ""  # the message names the servers already
+    is_late = isinstance(error, KafkaTimeoutError | TimeoutError)
+    if is_late and (failure := recent_failure(_RECENT_SECONDS)) and failure.refused:
+        return f" (no connection to {failure})"  # else what was asked may have been slow for any other reason
+    return f" ({said})" if said and _BOOTSTRAP not in said else ""  # the message names the servers already
 
 
 def client_arguments(servers: str, settings: KafkaSettings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes uvloop close aiokafka's connections in the way that aiokafka expects.
+"""Makes uvloop close aiokafka's connections in the way that aiokafka expects, and keeps why one could not be made.
 
 aiokafka takes OSError from a write as the end of the connection; asyncio's own transports raise nothing else. Those of
 uvloop raise RuntimeError between the moment in which the broker went away and the one in which the connection hears of
@@ -14,9 +14,21 @@ import aiokafka.conn
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError
 
+from slotlog.log.kafka.failures import forget_failure, note_failure
+
 
 class KafkaConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka has no types
-    """A connection whose writes fail with KafkaConnectionError only."""
+    """A connection whose writes fail with KafkaConnectionError only, and whose failure to connect is kept."""
+
+    async def connect(self) -> Any:
+        """As aiokafka's, which logs what this raises, and goes on."""
+        try:
+            made = await super().connect()
+        except Exception as error:
+            note_failure(self._host, self._port, error, self._sasl_mechanism)
+            raise
+        forget_failure(self._host, self._port)
+        return made
 
     def send(self, request: Any, expect_response: bool = True) -> Any:
         """As aiokafka's.

@@ -296,10 +296,11 @@ QUIET_LOG = cast("Log", SimpleNamespace(url="the log", append_counts=Appends(), 
 
 @dataclass
 class PlayedTimes:
-    """What `Health` asks of a consumer: when its loop turned last, when the log was heard, and its owned partitions."""
+    """What `Health` asks of a consumer: when its loop turned last, how the log answers, and its owned partitions."""
 
     alive_at: float = 0.0
     log_heard_at: float = 0.0
+    log_trouble: str = ""
     partitions: dict[int, Any] = field(default_factory=dict)
 
     @property
@@ -331,6 +332,20 @@ async def test_how_long_the_log_may_be_silent(tmp_path: Path) -> None:
     reasons = [(await health_of(times, tmp_path).readiness())["log"]["reason"] for times in heard]
 
     assert ["", "the log has not answered for 15 s"] == reasons
+
+
+async def test_why_the_log_is_silent(tmp_path: Path) -> None:
+    """What it was that failed, before the start as after it; nothing once the log is heard."""
+    times = [
+        PlayedTimes(log_heard_at=monotonic() - 15, log_trouble="refused"),
+        PlayedTimes(log_heard_at=monotonic(), log_trouble="refused"),
+        PlayedTimes(),
+    ]
+    services = [health_of(each, tmp_path) for each in times]
+    services[2].log_awaited = "no way in"
+    reasons = [(await each.readiness())["log"]["reason"] for each in services]
+
+    assert ["the log has not answered for 15 s: refused", "", "the log has not answered yet: no way in"] == reasons
 
 
 def test_how_long_a_transaction_may_hold_up_the_log(tmp_path: Path) -> None:

@@ -108,10 +108,11 @@ async def test_commit_is_for_lag_tools(make_log: MakeKafkaLog, kafka_bootstrap: 
 
 
 async def test_dead_broker() -> None:
-    """Where no broker answers, the log is unavailable, and the message says which."""
+    """Where no broker answers, the log is unavailable, and the message says which and why."""
     log = KafkaLog("127.0.0.1:1", topic="t", partitions=1, settings=KafkaSettings(request_timeout_ms=2000))
 
-    with pytest.raises(LogUnavailableError, match=r"Kafka at 127\.0\.0\.1:1 cannot be asked"):
+    refused = r"no broker answers \(127\.0\.0\.1:1: Connection refused\)"
+    with pytest.raises(LogUnavailableError, match=rf"Kafka at 127\.0\.0\.1:1 cannot be asked: {refused}"):
         await log.start()
     with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1"):
         await append(log, b"x")

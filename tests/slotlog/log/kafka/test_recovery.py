@@ -325,7 +325,7 @@ async def fetched(reader: Any) -> dict[int, list[Any]]:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (KafkaConnectionError("Unable to bootstrap from [('127.0.0.1', 1)]"), "no broker answers"),
+        (KafkaConnectionError("Unable to bootstrap from [('never-asked', 1)]"), "no broker answers"),
         (KafkaConnectionError("Connection at b:1 closed"), "no broker answers (Connection at b:1 closed)"),
         (TimeoutError(), "the broker did not answer in time"),
         (TopicAuthorizationFailedError("orders"), "the broker answers TOPIC_AUTHORIZATION_FAILED (orders)"),

@@ -6,7 +6,9 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -15,9 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry, KafkaSettings, open_log
 from tests.faults.service import ServiceProcess
+from tests.ops.verbs import get
 from tests.real.broker import KafkaBroker
 
 PASSWORD = "canary-of-the-secured-broker"
+REFUSED = "the broker answers SASL_AUTHENTICATION_FAILED (Authentication failed: Invalid username or password)"
+CERTIFICATE = "the broker's certificate does not verify: "
+CLOSED = "the connection was closed at once; is the security protocol the one of this port?"
 
 
 @pytest.fixture(scope="module")
@@ -79,25 +85,42 @@ async def test_events_pass_through_tls_and_a_password(broker: KafkaBroker, setti
     assert [b"value"] == [value for _, _, _, value in fetched[0]]
 
 
-@pytest.mark.parametrize("wrong", ["password", "authority"])
+@pytest.mark.parametrize(
+    ("host", "changed", "why"),
+    [
+        ("127.0.0.1", {"sasl_password": "wrong-secret"}, REFUSED),
+        (
+            "127.0.0.1",
+            {"sasl_mechanism": "SCRAM-SHA-256"},
+            "the broker answers UNSUPPORTED_SASL_MECHANISM (SCRAM-SHA-256)",
+        ),
+        ("127.0.0.1", {"ssl_ca": "other.pem"}, f"{CERTIFICATE}unable to get local issuer certificate"),
+        ("localhost", {}, f"{CERTIFICATE}Hostname mismatch, certificate is not valid for 'localhost'"),
+        ("127.0.0.1", {"security_protocol": "PLAINTEXT"}, CLOSED),
+    ],
+)
 async def test_nothing_connects_without_the_right_secret(
-    broker: KafkaBroker, settings: KafkaSettings, wrong: str, tmp_path: Path
+    broker: KafkaBroker, settings: KafkaSettings, host: str, changed: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
-    """A wrong password or an unknown authority is refused with an error that shows no secret."""
-    other = tmp_path / "other.pem"
-    trustme.CA().cert_pem.write_to_path(str(other))
-    unfit = replace(settings, sasl_password="wrong-secret") if wrong == "password" else replace(settings, ssl_ca=other)
-    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="secured", partitions=1, kafka=unfit)
-
-    with pytest.raises(LogUnavailableError) as error:
-        await log.start()
+    """Whatever keeps a client out of a secured broker is told by the error, which shows no secret."""
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    if "ssl_ca" in changed:
+        changed = {"ssl_ca": tmp_path / changed["ssl_ca"]}
+    servers = broker.secured_bootstrap.replace("127.0.0.1", host)
+    log = open_log(f"kafka://{servers}", topic="secured", partitions=1, kafka=replace(settings, **changed))
+    texts = []
+    for ask in (log.start, partial(log.end_offset, 0), partial(log.append, [Entry(0, b"", b"")])):
+        with pytest.raises(LogUnavailableError) as error:
+            await ask()
+        texts.append(str(error.value))
     await log.close()
 
-    assert not any(secret in str(error.value) for secret in (PASSWORD, "wrong-secret"))
+    assert [True] * 3 == [f"{servers}: {why}" in text for text in texts], texts
+    assert not any(secret in text for secret in (PASSWORD, "wrong-secret") for text in texts)
 
 
 def test_a_wrong_password_is_named(broker: KafkaBroker, settings: KafkaSettings, tmp_path: Path) -> None:
-    """A service that waits for Kafka says why it is not let in, and no secret."""
+    """A service that waits for Kafka says why it is not let in, in its log and on `/readyz`, and no secret."""
     variables = {
         "SLOTLOG_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
         "SLOTLOG_KAFKA__SASL_MECHANISM": "PLAIN",
@@ -105,14 +128,17 @@ def test_a_wrong_password_is_named(broker: KafkaBroker, settings: KafkaSettings,
         "SLOTLOG_KAFKA__SASL_PASSWORD": "wrong-secret",
         "SLOTLOG_KAFKA__SSL_CA": str(settings.ssl_ca),
     }
-    options = ["--data", str(tmp_path / "data"), "--log", f"kafka://{broker.secured_bootstrap}", "--http", ""]
+    options = ["--data", str(tmp_path / "data"), "--log", f"kafka://{broker.secured_bootstrap}"]
+    options += ["--http", "127.0.0.1:0"]
     with ServiceProcess(options, variables) as service:
         service.wait_for("stamina.retry_scheduled")
+        _, ready = get(service, "/readyz")
         assert 0 == service.terminate()
         service.wait_for_end()
 
     assert ["error"] == [line["level"] for line in service.seen if "Authentication failed" in line["event"]]
-    assert "wrong-secret" not in json.dumps(service.seen)
+    assert json.loads(ready)["log"]["reason"].endswith(f"no connection to {broker.secured_bootstrap}: {REFUSED}")
+    assert "wrong-secret" not in f"{json.dumps(service.seen)}{ready!r}"
 
 
 async def test_certificates_that_are_being_replaced(broker: KafkaBroker, settings: KafkaSettings) -> None:
