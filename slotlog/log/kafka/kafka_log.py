@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.conn import get_ip_port_afi
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import OffsetAndMetadata
 
@@ -31,6 +32,7 @@ from slotlog.log_lines import LineLogger
 _LOOKUP_FETCH_BYTES: Final = 64 * 1024  # one record is wanted, not what follows it
 _LOOKUP_WAIT_MS: Final = 200
 _COMMIT_SECONDS: Final = 5.0
+_PORT_MAX: Final = 65535
 
 T = TypeVar("T")
 
@@ -63,6 +65,7 @@ class KafkaLog:
             raise ValueError(
                 "user and password do not belong into a log's address: it is shown. Use the Kafka settings"
             )
+        _check_addresses(servers)
         self.settings = settings or KafkaSettings()
         self.servers = servers
         self.create = create
@@ -328,3 +331,18 @@ class KafkaLog:
         consumer, self._lookup = self._lookup, None
         if consumer is not None:
             await stop_consumer(consumer)
+
+
+def _check_addresses(servers: str) -> None:
+    """Refuse a port that there is not: aiokafka would connect to another one, its remainder by 65536.
+
+    Raises:
+        ValueError: with the server.
+    """
+    for server in servers.split(","):
+        try:
+            host, port, _ = get_ip_port_afi(server)
+        except ValueError:
+            host, port = "", 0
+        if not host or not 0 < port <= _PORT_MAX:
+            raise ValueError(f"kafka://{servers}: {server!r} is no HOST:PORT; a port is a number from 1 to {_PORT_MAX}")

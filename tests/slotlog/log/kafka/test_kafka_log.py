@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -105,6 +106,21 @@ async def test_commit_is_for_lag_tools(make_log: MakeKafkaLog, kafka_bootstrap: 
 
 
 # ------------------------------------------------------------------ a broker that goes away
+
+
+@pytest.mark.parametrize("servers", ["b:0", "b:65536", "b:99999", "b:port", "a:1,b:-1", "a:1,", "[::1]:65536", "[::1"])
+def test_a_port_that_there_is_not(servers: str) -> None:
+    """An address without a host, or whose port is no number from 1 to 65535, is refused, and named."""
+    with pytest.raises(ValueError, match=f"{re.escape(repr(servers.rpartition(',')[2]))} is no HOST:PORT; a port is"):
+        KafkaLog(servers, topic="t", partitions=1)
+
+
+@pytest.mark.parametrize(
+    "servers", ["b", "b:1", "a:65535,b:9092", "a:1, b:2", "127.0.0.1:1", "[::1]:1", "[::1]", "::1"]
+)
+def test_ports_that_there_are(servers: str) -> None:
+    """Hosts with a port, or Kafka's own, are taken as they are."""
+    assert servers == KafkaLog(servers, topic="t", partitions=1).servers
 
 
 async def test_dead_broker() -> None:
