@@ -29,7 +29,9 @@ from slotlog.log.kafka.clients import client_arguments, ended, unavailable
 from slotlog.log.kafka.metadata import pause_between_metadata
 from slotlog.log.kafka.outgoing import Outgoing
 from slotlog.log.kafka.settings import KafkaSettings
+from slotlog.log.kafka.topic import MESSAGE_BYTES_MAX
 from slotlog.log.log import RecordPosition
+from slotlog.wording import sized
 
 _BATCH_BYTES: Final = 1024 * 1024  # a larger record has a batch of its own
 _PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # sent and not acknowledged; with the broker away nothing more is taken
@@ -163,9 +165,9 @@ class KafkaAppender:
             max_batch_size=_BATCH_BYTES,
             **client_arguments(self._servers, self._settings),
         )
+        pause_between_metadata(producer.client)
         try:
             await producer.start()
-        pause_between_metadata(producer.client)
             self._check_open()
         except BaseException:
             await _stop(producer)
@@ -205,7 +207,10 @@ class KafkaAppender:
                 # A refusal of what was sent twice is one of the second time: of the first only the answer may be lost.
                 once = len(sent) == 1 and batch.queued.retry_count == 1
                 if once and isinstance(error, MessageSizeTooLargeError):
-                    raise RecordTooLargeError(f"Kafka: {error!r}") from error
+                    raise RecordTooLargeError(
+                        f"the topic takes no batch of {sized(batch.builder.size())}: set its max.message.bytes to"
+                        f" {MESSAGE_BYTES_MAX} at least"
+                    ) from error
                 refused = once and isinstance(error, _REFUSALS)
                 raise (LogUnavailableError if refused else AppendUncertainError)(f"Kafka: {error!r}") from error
             base = future.result().offset

@@ -94,7 +94,7 @@ class TopicRules:
         if found["retention.bytes"] != FOR_EVER:  # a burst of writes could push events out before any snapshot
             note("retention.bytes", Mismatch.RETENTION, "events would age out of the log; set it to -1")
         if found["message.timestamp.type"] != "LogAppendTime" and not self.create_time:
-            text = "a wrong clock could expire keys; set LogAppendTime, or allow it"
+            text = "a wrong clock could expire keys; set LogAppendTime, or allow it by SLOTLOG_KAFKA__CREATE_TIME=true"
             note("message.timestamp.type", Mismatch.SETTINGS, text)
         if found.get("unclean.leader.election.enable", "false") != "false":
             text = "acknowledged events could be lost; set it to false"

@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.metadata import MetadataRequest
 
-from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
+from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch, RecordTooLargeError
 from slotlog.log import Entry, KafkaSettings
 from slotlog.log.kafka.kafka_log import KafkaLog
 from slotlog.log.kafka.topic import Breach, TopicRules
@@ -66,7 +66,7 @@ async def test_created_topic(make_log: MakeKafkaLog, admin: AIOKafkaAdminClient,
         ("cleanup.policy", "compact,delete", Mismatch.COMPACTED, "it is compacted, so commands are lost"),
         ("retention.ms", "604800000", Mismatch.RETENTION, "events would age out of the log"),
         ("retention.bytes", "1000000", Mismatch.RETENTION, "events would age out of the log"),
-        ("message.timestamp.type", "CreateTime", Mismatch.SETTINGS, "a wrong clock could expire keys"),
+        ("message.timestamp.type", "CreateTime", Mismatch.SETTINGS, "allow it by SLOTLOG_KAFKA__CREATE_TIME=true"),
         ("unclean.leader.election.enable", "true", Mismatch.SETTINGS, "acknowledged events could be lost"),
         ("max.message.bytes", "1048588", Mismatch.SETTINGS, "set it to 9437184 at least"),
     ],
@@ -254,6 +254,24 @@ async def test_settings_that_harm_later(
 
     assert [list(wrong), []] == sayings.said
     assert error.endswith(f"cannot be used: {'; '.join(wrong)}")
+
+
+async def test_a_batch_that_the_topic_does_not_take(
+    make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str
+) -> None:
+    """Where a topic's max.message.bytes was lowered, what is too large for it is refused with the setting's name."""
+    log = make_log()
+    await log.start()
+    await alter(admin, topic, {"max.message.bytes": "1000"})
+
+    said = r"the topic takes no batch of 2\.\d KiB: set its max\.message\.bytes to 9437184 at least"
+
+    async def until_refused() -> None:
+        while True:  # the broker hears of it a moment later
+            await append(log, b"a" * 2000)
+
+    with pytest.raises(RecordTooLargeError, match=said):
+        await until_refused()
 
 
 # ------------------------------------------------------------------ brokers that know less than others
