@@ -17,10 +17,11 @@ from typing import Any, Final, NamedTuple
 
 from ops.config import ConfigError, Settings
 from ops.state.opening.directories import partition_path
-from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log import Log, open_log
 
 _ANSWER_SECONDS: Final = 5.0
+_TOPIC_SECONDS: Final = 2.0
 _LOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, process
 
 
@@ -145,6 +146,25 @@ async def _ask(log: Log, partitions: Sequence[int], *, written: bool) -> dict[in
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             return await log.ends(partitions, written=written)
+    except TimeoutError:
+        await _refuse_missing(log)
+        raise
     finally:
         async with asyncio.timeout(_ANSWER_SECONDS):
             await log.close()
+
+
+async def _refuse_missing(log: Log) -> None:
+    """Ask whether there is a log at all: aiokafka waits in silence for a topic that was deleted.
+
+    Raises:
+        LogMismatchError: there is none.
+    """
+    try:
+        async with asyncio.timeout(_TOPIC_SECONDS):
+            await log.start()
+    except LogMismatchError as error:
+        if error.kind is Mismatch.MISSING:
+            raise
+    except (LogUnavailableError, TimeoutError):
+        pass  # it was asked for its ends, and what is known of these is said

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from slotlog.events import encode
 from tests.faults.service import ServiceProcess
@@ -81,3 +82,20 @@ async def test_what_an_open_transaction_holds_up_is_waited_for(kafka_bootstrap: 
 
     assert (1, True) == (waited.exit_code, "2 of 3 offsets behind the log" in waited.stderr)
     assert (1, True) == (made.exit_code, "is not where its log ends" in " ".join(made.output.split()))
+
+
+async def test_a_topic_that_was_deleted(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """Where the broker answers that there is no such topic, that is said, and not that it has not answered."""
+    topic, file, to = new_topic(), write_lines(tmp_path / "events", [INCR]), tmp_path / "to"
+    log = ["--log", f"kafka://{kafka_bootstrap}", "--topic", topic]
+    await asyncio.to_thread(succeed, "produce", file, *log)
+    await asyncio.to_thread(succeed, "replay", "--to", to, *log)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    await admin.start()
+    await admin.delete_topics([topic])
+    while topic in await admin.list_topics():
+        pass
+    await admin.close()
+    waited = await asyncio.to_thread(run, "wait", "--data", to, *log, "--timeout", 0)
+
+    assert (1, True) == (waited.exit_code, f"there is no topic {topic}" in waited.stderr)
