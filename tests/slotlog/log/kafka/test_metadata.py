@@ -1,4 +1,4 @@
-"""A partition without a leader: metadata are asked for with pauses, and what waits for a leader goes on with one."""
+"""While a partition has no leader, metadata are asked for with pauses."""
 
 from __future__ import annotations
 
