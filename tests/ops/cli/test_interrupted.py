@@ -21,6 +21,7 @@ class Interrupting:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background would ignore it
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["slotlog", *{words!r}]
 from ops.entry import main
