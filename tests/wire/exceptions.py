@@ -219,7 +219,8 @@ EXCEPTIONS: Final = (
         "unordered",
         "`HGETALL`, `HKEYS`, `HVALS`, `SMEMBERS`, `SUNION`, `SINTER`, `SDIFF`, `KEYS`, the four scans, and `SORT` of a "
         "set that stays as it is or of texts that compare as equal",
-        "Redis gives them in no order: the same ones are there, ours in the order of their bytes; a scan is made whole",
+        "Redis gives them in no order: the same ones are there, ours in the order of their bytes (those of a small "
+        "sorted set by score); a scan is made whole",
         _unordered,
     ),
     Permitted(
