@@ -20,6 +20,8 @@ from slotlog.log.kafka.failures import forget_failure, note_failure
 class KafkaConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka has no types
     """A connection whose writes fail with KafkaConnectionError only, and whose failure to connect is kept."""
 
+    _was_made = False
+
     async def connect(self) -> Any:
         """As aiokafka's, which logs what this raises, and goes on."""
         try:
@@ -27,8 +29,20 @@ class KafkaConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka has 
         except Exception as error:
             note_failure(self._host, self._port, error, self._sasl_mechanism)
             raise
+        self._was_made = True
         forget_failure(self._host, self._port)
         return made
+
+    def close(self, reason: Any = None, exc: BaseException | None = None) -> Any:
+        """As aiokafka's, but one that was never made is closed at once.
+
+        TLS would keep its socket until the broker says farewell, for 30 s at most, and nobody waits for that.
+        """
+        writer = self._writer
+        closed = super().close(reason, exc)
+        if writer is not None and not self._was_made:
+            writer.transport.abort()
+        return closed
 
     def send(self, request: Any, expect_response: bool = True) -> Any:
         """As aiokafka's.
