@@ -222,6 +222,8 @@ def test_a_master_that_is_stopped_hands_over(tmp_path: Path, kafka_bootstrap: st
         pair = _Pair(stack, tmp_path, kafka_bootstrap)
         master, replica = pair.wait_for_both()
         client = pair.client()
+        # Two processes that start on a busy machine may share the partition anew: its writes wait until then.
+        wait_until(lambda: _raise(client, "first"), "the master to take writes")
         assert _raise(client, "n")
         assert 0 == master.terminate()
         wait_until(lambda: _raise(client, "n"), "the replica to take writes")
