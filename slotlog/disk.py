@@ -1,4 +1,4 @@
-"""Brings files, and names in directories, to disk; makes directories and files that nobody else can read."""
+"""Brings files, and names in directories, to disk; makes directories and files of one owner, and tells sizes."""
 
 from __future__ import annotations
 
@@ -39,3 +39,11 @@ def make_file(path: Path) -> None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 of one that is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

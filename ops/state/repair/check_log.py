@@ -70,7 +70,7 @@ def _opened(path: Path) -> tuple[Connection, Sequence[Damage]]:
     """A connection, and what is missing at the end of the file, with which SQLite does not open it otherwise."""
     try:
         HeadMark(path).refuse_behind()
-        return connect(path), ()
+        return connect(path, change=False), ()
     except LogDamagedError:
         missing = shortened(path)
         if missing is None:

@@ -85,8 +85,13 @@ class Identity(NamedTuple):
     partitions: int
 
 
-def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
+def connect(path: Path, *, create: bool = False, change: bool = True) -> sqlite3.Connection:
     """A connection in the modes that the module's docstring names. It may be used by one thread at a time.
+
+    Args:
+        path: the file.
+        create: make it, if it is not there, and set the modes of one that is empty.
+        change: False: the file is left as it is, and so is what stands beside it in a `-wal` or `-journal`.
 
     Raises:
         LogMismatchError: there is no such file, and it may not be created; or it is somebody else's.
@@ -97,10 +102,10 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     elif not path.exists():
         raise LogMismatchError(Mismatch.MISSING, f"there is no log at {path}: name it with --data or --log")
     try:
-        return _connected(path)
+        return _connected(path, create=create, change=change)
     except LogUnavailableError as error:
         _refuse_to_wait(error, path, 0)
-    return _connected(path)  # what a disk fails to read once may be sound
+    return _connected(path, create=create, change=change)  # what a disk fails to read once may be sound
 
 
 def _make_file(path: Path) -> None:
@@ -111,17 +116,22 @@ def _make_file(path: Path) -> None:
         raise LogUnavailableError(f"the log {path} cannot be made: {error.strerror}") from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connected(path: Path, *, create: bool, change: bool) -> sqlite3.Connection:
+    # A connection that may write brings what stands there into the file, when it first reads or when it is closed.
+    is_kept = not change and any(disk.size_of(Path(f"{path}{suffix}")) for suffix in ("-wal", "-journal"))
+    name = f"{path.absolute().as_uri()}?mode=ro" if is_kept else path
     try:
-        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(name, uri=is_kept, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise translated(error, path) from error
     connection.text_factory = as_text
     try:
-        if not _refuse_foreign(connection, path):
+        is_log = _refuse_foreign(connection, path)
+        if create and not is_log:
             # Only before the first page is there: later it would be a write by each connection that changes nothing.
             patiently(lambda: connection.execute("PRAGMA auto_vacuum = INCREMENTAL"))
-        patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        if create or (change and is_log):  # it is a write into a file that has another mode, or is empty
+            patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES // 1024}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -172,6 +182,9 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
     code = code_of(error)
     if code == sqlite3.SQLITE_NOTADB:
         return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
+        said = f"{path} is an SQLite file with a change half done in its -journal, which no log of slotlog has"
+        return LogMismatchError(Mismatch.TOPIC, said)
     if code in _DAMAGED_CODES:
         return damaged(path, str(error))
     if code in _DENIED_CODES and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -215,7 +217,7 @@ def test_format_1(tmp_path: Path) -> None:
         result.exit_code,
         "has format 1, and this version holds records against the checksums of format 3" in result.stderr,
     )
-    assert before[100:] == path.read_bytes()[100:]  # the header says that the journal is another one
+    assert before == path.read_bytes()
 
 
 def test_kafka(tmp_path: Path) -> None:
@@ -234,6 +236,64 @@ def test_no_log(tmp_path: Path) -> None:
         f"slotlog: there is no log at {tmp_path / 'log.sqlite3'}: name it with --data or --log\n",
     ) == (result.exit_code, result.stderr)
     assert [] == list(tmp_path.iterdir())
+
+
+def beside(path: Path) -> dict[str, bytes]:
+    """Files of its directory, by name; of SQLite's index, which a reader may make, nothing."""
+    return {file.name: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
+
+
+def left_behind(path: Path, mode: str, *statements: str) -> None:
+    """Change the file as one does who is killed: what is not in the file yet stands beside it."""
+    code = (
+        "import os, sqlite3, sys; connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('PRAGMA cache_size = 1')\n"  # so that it writes into the file before the end, too
+        "for statement in sys.argv[2:]: connection.execute(statement)\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, path, f"PRAGMA journal_mode = {mode}", *statements], check=True)
+
+
+ROWS = "WITH n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 300) SELECT zeroblob(500) AS a FROM n"
+
+
+@pytest.mark.parametrize(
+    ("whose", "said"),
+    [
+        ("nothing", "is empty: there is no log in it. If there was one, bring it back from a copy"),
+        ("text", "is not a log of slotlog, nor any SQLite file"),
+        ("a database", "is an SQLite file, but not a log of slotlog"),
+        ("a -wal", "is an SQLite file, but not a log of slotlog"),
+        ("a -journal", "is an SQLite file with a change half done in its -journal, which no log of slotlog has"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_is_no_log(tmp_path: Path, whose: str, said: str, as_json: bool) -> None:
+    """A file that is no log is said to be none, and nothing is written into it or beside it."""
+    path = tmp_path / "log.sqlite3"
+    path.write_bytes(b"some text\n" * 500 if whose == "text" else b"")
+    if whose == "a -wal":
+        left_behind(path, "WAL", "CREATE TABLE theirs (a)")
+    elif whose.startswith("a "):
+        change(path, "CREATE TABLE theirs (a)")
+    if whose == "a -journal":
+        left_behind(path, "DELETE", "BEGIN", f"CREATE TABLE more AS {ROWS}")
+    before = beside(path)
+    result = run(*words(path), *["--json"] * as_json)
+    error = json.loads(result.stdout)["error"] if as_json else result.stderr.removeprefix("slotlog: ").rstrip()
+
+    assert (1, f"{path} {said}") == (result.exit_code, error)
+    assert before == beside(path)
+
+
+def test_a_log_whose_writer_was_killed(log_file: Path) -> None:
+    """What stands beside the log alone is looked at, and stays there."""
+    left_behind(log_file, "WAL", "DELETE FROM records WHERE position = 7")
+    before = beside(log_file)
+    code, lines, _ = checked(log_file)
+
+    assert "partition 0: record at offset 7: it is missing, though the file says that it was written" == lines[0]
+    assert (1, before) == (code, beside(log_file))
 
 
 @pytest.mark.parametrize("function", ["head_of", "sum_of", "checked"])

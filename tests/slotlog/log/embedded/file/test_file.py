@@ -100,12 +100,12 @@ async def test_exchanged_while_open(local_log: EmbeddedLog, local_path: Path) ->
 
 
 async def test_an_empty_file(local_path: Path) -> None:
-    """A file of no bytes, or an SQLite file without tables, is said to be empty, not to be somebody else's."""
+    """A file of no bytes is said to be empty, not to be somebody else's; who only reads leaves it as it is."""
     local_path.touch()
     error = await refused(local_path, create=False)
 
     said = f"{local_path} is empty: there is no log in it. If there was one, bring it back from a copy"
-    assert (Mismatch.TOPIC, said) == (error.kind, str(error))
+    assert (Mismatch.TOPIC, said, b"") == (error.kind, str(error), local_path.read_bytes())
 
 
 @pytest.mark.parametrize("create", [True, False])
