@@ -101,9 +101,9 @@ def open_objects(url: str, *, create: bool = True) -> Objects:
             return StoredObjects(S3Store(parts.hostname, prefix=prefix or None), label)
     if parts.scheme not in {"", "file"} or (parts.scheme == "file" and parts.netloc):
         raise ConfigError(f"{url!r} is no address of snapshots: it is s3://BUCKET/PREFIX or a directory")
-    directory = Path(unquote(parts.path) if parts.scheme else url)
+    directory = _directory_at(url)
     label = str(directory)
-    if not create and not directory.exists():
+    if not create and missing_directory(url):
         raise SnapshotStoreError(f"there is no directory {label}: where are the snapshots?")
     try:
         make_directory(directory)
@@ -111,6 +111,17 @@ def open_objects(url: str, *, create: bool = True) -> Objects:
         raise SnapshotStoreError(f"{label} cannot be used for snapshots: {error.strerror}") from error
     with _named(label):
         return StoredObjects(LocalStore(directory.absolute()), label, directory)
+
+
+def missing_directory(url: str) -> Path | None:
+    """The directory at the address of a store, if it is not there; None also of S3, and of no address."""
+    directory = _directory_at(url) if url and urlsplit(url).scheme in {"", "file"} else None
+    return None if directory is None or directory.exists() else directory
+
+
+def _directory_at(url: str) -> Path:
+    parts = urlsplit(url)
+    return Path(unquote(parts.path) if parts.scheme else url)
 
 
 class StoredObjects:

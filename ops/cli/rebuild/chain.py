@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, StateOwn, StatePartitions, StateTopic, print_json, reports_errors
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    print_json,
+    print_note,
+    reports_errors,
+)
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
@@ -63,6 +73,7 @@ def chain(
     if at is not None:
         raise typer.BadParameter("--check looks at all of the log: leave --at out")
     given = parse_heads(head or [], settings.partitions)
+    note_missing_snapshots(settings)
     results = [asyncio.run(_check(settings, each, given.get(each, []))) for each in settings.owned]
     is_right = all(each.is_right for each in results)
     if json:
@@ -113,6 +124,18 @@ async def _heads(settings: Settings, at: int | None) -> list[tuple[int, int, byt
         return found
     finally:
         await log.close()
+
+
+def note_missing_snapshots(settings: Settings) -> None:
+    """Say it where the directory of snapshots is not there, so that no head of one is compared."""
+    from ops.snapshots.objects import missing_directory
+
+    directory = missing_directory(settings.snapshots.url)
+    if directory is not None:
+        print_note(
+            f"there is no directory {directory}, so no snapshots yet, and no heads of theirs to compare the log with."
+            " If some were taken, is SLOTLOG_SNAPSHOTS__URL right, and is its disk mounted?"
+        )
 
 
 def chain_facts(checked: Checked) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 
 from ops.cli.options import Json, end_with_damaged, listed, named, print_json, print_note, reports_errors, takes_state
 from ops.cli.past.items import command_text, cut, item_facts, item_text, value_text
-from ops.cli.rebuild.chain import chain_facts, print_chain
+from ops.cli.rebuild.chain import chain_facts, note_missing_snapshots, print_chain
 from ops.cli.reply_text import moment_text
 from ops.reply_json import bytes_as_json
 from slotlog.wording import counted
@@ -89,6 +89,8 @@ def verify(
     other = None if against is None else load_state_settings(data=against, log=settings.log)
     here, missing = presence(settings)
     given = parse_heads(head or [], settings.partitions)
+    if other is None:
+        note_missing_snapshots(settings)
 
     def look(partition: int) -> Verified:
         return asyncio.run(

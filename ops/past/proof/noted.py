@@ -10,6 +10,7 @@ import structlog
 
 from ops.config import ConfigError, Settings
 from ops.snapshots.chain_heads import heads_of
+from ops.snapshots.objects import missing_directory
 from ops.state.chain.checking import Checked, Keeper, Known, check_chain
 from ops.state.chain.kept_heads import KeptHeads
 from ops.state.opening.directories import prepare_data
@@ -24,7 +25,8 @@ _NOTED: Final = re.compile(rf"([0-9]{{1,9}}):([0-9]{{1,18}}):([0-9a-f]{{{2 * HEA
 async def check_log(settings: Settings, partition: int, given: Sequence[Known] = ()) -> Checked:
     """Compute the chain anew, and compare it with the heads of the data directory, of snapshots, and those given.
 
-    If the log is right, heads of what has come since are kept in the data directory.
+    If the log is right, heads of what has come since are kept in the data directory. A directory of snapshots that is
+    not there has none: who takes the first one makes it.
 
     Raises:
         SnapshotStoreError: the store of snapshots that is named in the settings cannot be asked.
@@ -49,6 +51,8 @@ def _kept(settings: Settings, partition: int) -> list[Known]:
         known = [Known(*each, Keeper.DATA) for each in kept.heads]
         if kept.trouble:
             logger.warning("chain_heads_lost", reason=kept.trouble)
+    if missing_directory(settings.snapshots.url) is not None:
+        return known
     return known + [Known(*each, Keeper.SNAPSHOT) for each in heads_of(settings)(partition)]
 
 

@@ -292,7 +292,6 @@ def test_bad_input_is_named(words: list[str], said: str, tmp_path: Path, monkeyp
         ["snapshots", "verify", "--from", "typo/dir"],
         ["snapshots", "delete", "0/1-a", "--from", "typo/dir"],
         ["snapshots", "collect", "--from", "typo/dir"],
-        ["verify"],
         ["replay", "--to", "to", "--from-snapshot"],
     ],
 )

@@ -152,6 +152,22 @@ def test_a_manifest_of_a_snapshot_finds_it(tmp_path: Path, monkeypatch: pytest.M
     assert (1, [{"from": 0, "to": 49, "kept_by": "snapshot"}]) == (exit_code, found["changed"])
 
 
+@pytest.mark.parametrize("words", [("chain", "--check"), ("verify",), ("verify", "--from-snapshot")])
+@pytest.mark.parametrize("address", ["{}", "file://{}"])
+def test_before_the_first_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], address: str
+) -> None:
+    """A directory of snapshots that is not there has no heads: that is said once, and nothing is made."""
+    data, store = with_state(tmp_path / "data", map(incr, range(50))), tmp_path / "store"
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", address.format(store))
+    result = run(*words, "--data", data)
+
+    assert (0, 1) == (result.exit_code, result.stderr.count(f"there is no directory {store}, so no snapshots yet"))
+    assert (True, False) == ("no head of it was noted yet" in result.stdout, store.exists())
+    store.mkdir()
+    assert "no snapshots yet" not in run(*words, "--data", data).stderr
+
+
 def test_two_changes_are_two_ranges(tmp_path: Path) -> None:
     """Behind a head that differs the chain goes on from what was noted."""
     data = write_log(tmp_path / "data", map(incr, range(300)))
