@@ -14,8 +14,10 @@ import pytest
 from engine.apply.machine import Machine
 from engine.store.memory import MemoryStore
 from ops.config import load_settings
+from ops.past.answering import HistoryOf, answer
 from ops.past.documents import touch_as_json
 from ops.past.history import History, Touch, Value, value_of
+from ops.past.kept import KeptStates
 from ops.past.walk import walked
 from ops.state.rebuilding.replay_plan import Until
 from slotlog.events import decode, encode
@@ -225,6 +227,17 @@ def test_a_history_that_a_trim_has_cut_says_so(
 
     assert (0, offsets) == (result.exit_code, [json.loads(line)["offset"] for line in result.stdout.splitlines()])
     assert (note if noted else "") == result.stderr
+
+
+@pytest.mark.parametrize(("key", "offsets"), [(b"old", []), (b"a", [3])])
+async def test_the_reply_to_a_client_has_events_alone(trimmed: Path, key: bytes, offsets: list[int]) -> None:
+    """Also where a trim has cut the history each element is an event; a note in it would be taken for one."""
+    settings = load_settings(data=trimmed)
+    states = KeptStates(settings)
+    rows = await answer(settings, states, HistoryOf(0, key, 0, 100, 0, None, values=False))
+    await states.close()
+
+    assert offsets == [dict(row)[b"offset"] for row in rows]
 
 
 @pytest.mark.parametrize("seed", range(2))
