@@ -240,6 +240,29 @@ async def test_the_reply_to_a_client_has_events_alone(trimmed: Path, key: bytes,
     assert offsets == [dict(row)[b"offset"] for row in rows]
 
 
+@pytest.mark.parametrize(
+    ("command", "elements"),
+    [(["HSET", "{i}", "v"], 1), (["RPUSH", "{i}"], 1), (["SADD", "{i}"], 1), (["APPEND", "x" * 40], 2)],
+)
+@pytest.mark.parametrize("options", [(), ("--json",), ("--count", 1)])
+def test_values_that_take_long_are_noted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], elements: int, options: tuple[object, ...]
+) -> None:
+    """Once many elements were read a note on stderr says what to do instead; the output is the same."""
+    name, *args = command
+    data = write_log(tmp_path / "data", [(i, name, ["k", *(each.format(i=i) for each in args)]) for i in range(20)])
+    words = ("history", "k", "--data", data, *options)
+    before = run(*words, "--values")
+    monkeypatch.setattr("ops.cli.past.history._READ_NOTED", 25 * elements)
+    noted = run(*words, "--values")
+
+    assert ("", before.stdout) == (before.stderr, noted.stdout)
+    # The event at an offset finds as many elements as the offset says, and leaves one more: 25 after the one at 4.
+    assert noted.stderr.startswith(f"slotlog: {25 * elements} elements were read up to offset 4: --values reads all of")
+    assert 1 == noted.stderr.count("\n")
+    assert "" == run(*words).stderr
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_random_logs_have_the_history_that_one_event_at_a_time_shows(tmp_path: Path, seed: int) -> None:
     """Of a log of random commands, the told events are all those between which a key differs, with the same values."""
