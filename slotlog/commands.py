@@ -157,7 +157,7 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"LTRIM", arguments_min=3, arguments_max=3),
         Signature(name=b"MEMORY|USAGE", arguments_min=1, physical=True),
         Signature(name=b"MGET", arguments_min=1, many_keys=True, keys_end=0),
-        Signature(name=b"MOVE", arguments_min=2, arguments_max=2),
+        Signature(name=b"MOVE", arguments_min=2, arguments_max=2, standalone=True),
         Signature(name=b"MSET", arguments_min=2, key_step=2, many_keys=True, keys_end=0),
         Signature(name=b"MSETEX", arguments_min=3, first_key=1, key_step=2, many_keys=True, keys_end=0, key_count=0),
         Signature(name=b"MSETNX", arguments_min=2, key_step=2, many_keys=True, keys_end=0),
@@ -212,7 +212,16 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"SCRIPT|SHOW", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0),
         Signature(name=b"SDIFF", arguments_min=1, many_keys=True, keys_end=0),
         Signature(name=b"SDIFFSTORE", arguments_min=2, many_keys=True, keys_end=0),
-        Signature(name=b"SELECT", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0),
+        Signature(
+            name=b"SELECT",
+            arguments_min=1,
+            arguments_max=1,
+            first_key=-1,
+            key_step=0,
+            keys_end=0,
+            alone=False,
+            standalone=True,
+        ),
         Signature(name=b"SET", arguments_min=2),
         Signature(name=b"SETBIT", arguments_min=3, arguments_max=3),
         Signature(
@@ -258,7 +267,9 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"SUBSTR", arguments_min=3, arguments_max=3),
         Signature(name=b"SUNION", arguments_min=1, many_keys=True, keys_end=0),
         Signature(name=b"SUNIONSTORE", arguments_min=2, many_keys=True, keys_end=0),
-        Signature(name=b"SWAPDB", arguments_min=2, arguments_max=2, first_key=-1, key_step=0, keys_end=0),
+        Signature(
+            name=b"SWAPDB", arguments_min=2, arguments_max=2, first_key=-1, key_step=0, keys_end=0, standalone=True
+        ),
         Signature(
             name=b"TICK", arguments_min=0, arguments_max=0, first_key=-1, key_step=0, keys_end=0, transactional=False
         ),
@@ -266,8 +277,10 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"TTL", arguments_min=1, arguments_max=1),
         Signature(name=b"TYPE", arguments_min=1, arguments_max=1),
         Signature(name=b"UNLINK", arguments_min=1, many_keys=True, keys_end=0),
-        Signature(name=b"UNWATCH", arguments_min=0, arguments_max=0, first_key=-1, key_step=0, keys_end=0),
-        Signature(name=b"WATCH", arguments_min=1, many_keys=True, keys_end=0, transactional=False),
+        Signature(
+            name=b"UNWATCH", arguments_min=0, arguments_max=0, first_key=-1, key_step=0, keys_end=0, sessional=True
+        ),
+        Signature(name=b"WATCH", arguments_min=1, many_keys=True, keys_end=0, transactional=False, sessional=True),
         Signature(name=b"XACK", arguments_min=3),
         Signature(name=b"XACKDEL", arguments_min=5),
         Signature(name=b"XADD", arguments_min=4),

@@ -22,6 +22,7 @@ from slotlog.log.log import Entry, Log, RecordPosition
 from slotlog.routing import find, route
 from slotlog.sealing import Sealer, sealed_in
 from slotlog.shared.errors import EventError
+from slotlog.shared.signature import Signature
 
 if TYPE_CHECKING:
     from slotlog.log.tracing import Tracing
@@ -56,8 +57,8 @@ def prepare(
 
     Raises:
         EventError: it could never be applied: unknown command, wrong number of arguments, a limit or type broken, a
-            command that cannot be an event or part of a transaction. Or it is RULES or SETCLOCK, which no service may
-            send.
+            command that cannot be an event or part of a transaction, or needs a session. Or it is RULES or SETCLOCK,
+            which no service may send.
         CrossSlotError: in cluster mode, its keys lie in several slots.
     """
     return prepare_value(partitions, encode(cmd, args, id=id, db=db, meta=meta), time_ms)
@@ -69,27 +70,45 @@ def prepare_value(partitions: int, value: bytes | None, time_ms: int | None = No
     Raises:
         EventError, CrossSlotError: as `prepare`.
     """
-    _, _, name, arguments, db, *_ = decode(0, 0, value)
+    _, _, name, arguments, db, _, session = decode(0, 0, value)
     if not name or value is None:
         raise EventError(arguments[0].decode())
-    _check_commands(name, arguments, partitions)
+    _check_commands(name, arguments, partitions, session)
     targets, key = route(name, arguments, partitions, db)
     return [Entry(partition, key, value, time_ms) for partition in targets]
 
 
-def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
+def _check_commands(name: bytes, arguments: list[Any], partitions: int, session: bytes | None) -> None:
     """Refuse commands that no event may have, as the engine would, and what makes no sense for a service to send."""
-    if name == b"EXEC" and not arguments:
+    in_exec = name == b"EXEC"
+    if in_exec and not arguments:
         raise EventError("an EXEC without commands")
-    for command in arguments if name == b"EXEC" else [[name]]:
+    for command in arguments if in_exec else [[name]]:
         signature = find(command[0])
         text = signature.name.decode()
         if signature.physical:
             raise EventError(f"{text} reads what is physically there: it cannot be an event")
-        if name == b"EXEC" and signature.keyless and (partitions > 1 or not signature.transactional):
-            raise EventError(f"{text} cannot be part of a transaction")
+        if signature.standalone and partitions > 1:
+            raise EventError(f"ERR {text} is not allowed in cluster mode")
+        if in_exec:
+            _check_in_exec(signature, text, partitions)
+        else:
+            _check_alone(signature, text, session)
         if signature.for_operators:
             raise EventError(f"{text} {signature.for_operators}: it is for operators alone")
+
+
+def _check_in_exec(signature: Signature, text: str, partitions: int) -> None:
+    everywhere = partitions > 1 and signature.keyless and not signature.sessional
+    if everywhere or not signature.transactional:
+        raise EventError(f"{text} cannot be part of a transaction")
+
+
+def _check_alone(signature: Signature, text: str, session: bytes | None) -> None:
+    if not signature.alone:
+        raise EventError(f"{text} is no event of its own: give each event its db, or put {text} into an EXEC")
+    if signature.sessional and session is None:
+        raise EventError(f"{text} needs the session of a connection: send it with a Redis client")
 
 
 class Producer:

@@ -54,9 +54,6 @@ class Spec(Signature):
         patterns: finds the further keys that it reads, as (option, pattern) in the order of the arguments; None: none.
         by_wall: it says how long something has left or is idle, or lists keys: as a server's read, not as an event, it
             goes by the wall clock where that is ahead of the log's.
-        alone: it may be an event of its own, outside of an EXEC.
-        sessional: as an event of its own it needs a session.
-        standalone: a topic of several partitions refuses it.
         cluster_refusal: why such a topic refuses these arguments, as a Redis error; empty: it does not. None: never.
         has_one_key: it stands at `first_key`, and there is no other one.
         guarded: `engine.apply.machine` must look at where it stands, whatever the topic.
@@ -109,9 +106,6 @@ class Spec(Signature):
     patterns: Patterns | None = None
     by_wall: bool = False
     sorted_in_scripts: bool = False
-    alone: bool = True
-    sessional: bool = False
-    standalone: bool = False
     cluster_refusal: ClusterRefusal | None = None
     internal: bool = False
     flags: tuple[str, ...] | None = None

@@ -36,6 +36,9 @@ class Signature:
         options: by its literal, how many arguments follow an option, and whether they are a key; empty unless one is.
         physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
         transactional: it may stand in an EXEC.
+        alone: it may be an event of its own, outside of an EXEC.
+        sessional: as an event of its own it needs a session.
+        standalone: a topic of several partitions refuses it.
         for_operators: what it does that operators alone may do, so that no service can send it; empty: any may.
     """
 
@@ -52,6 +55,9 @@ class Signature:
     options: Mapping[bytes, tuple[int, bool]] = field(default_factory=dict)
     physical: bool = False
     transactional: bool = True
+    alone: bool = True
+    sessional: bool = False
+    standalone: bool = False
     for_operators: str = ""
 
     @property
