@@ -25,13 +25,21 @@ class CommandError(QuotingError):
 
     Attributes:
         is_counted: it is the error of a command inside a script, which is counted there (engine/apply/script_calls.py).
+        ends_with_name: its text ends with the command's name in upper case. Redis repeats it as a client has sent it.
     """
 
     is_counted = False
+    ends_with_name = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def as_sent(self, command: list[bytes]) -> CommandError:
+        """The same for a client that has sent it in these words."""
+        if not self.ends_with_name:
+            return self
+        return CommandError(self.message[: -len(command[0])] + command[0].decode())
 
 
 def counted_error(message: str) -> CommandError:
@@ -230,9 +238,11 @@ def not_storable(what: str) -> str:
     return f"ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
 
 
-def one_of(what: str, name: str) -> str:
-    """The text for a search, the command `name`, without a middle or without a shape."""
-    return f"ERR exactly one of {what} can be specified for {name}"
+def one_of(what: str, name: str) -> CommandError:
+    """The error of a search, the command `name`, without a middle or without a shape."""
+    error = CommandError(f"ERR exactly one of {what} can be specified for {name}")
+    error.ends_with_name = True
+    return error
 
 
 def quoted(word: bytes) -> str:

@@ -57,6 +57,7 @@ DATA: Final = _commands(
     EXISTS a b l h | SETNX a 9 | GETDEL b | TTL a | STRLEN a | DBSIZE | set A 1 | gEt A | ZINCRBY z inf m
     SETBIT a 7 1 | BITCOUNT a | BITOP NOT b a | BITFIELD a INCRBY u8 0 9 | PFADD p m n | PFCOUNT p a | PFMERGE p p
     GEOADD g 13.361389 38.115556 m | GEOPOS g m nosuch | GEODIST g m n | GEOSEARCHSTORE z g FROMMEMBER m BYRADIUS 9 km
+    geosearch g BYRADIUS 9 km ASC ASC ASC | GeoSearchStore z g BYRADIUS 9 km ASC ASC ASC
     RENAME a b | RENAMENX b A | COPY a A | COPY l l2 REPLACE | MOVE a 1 | MOVE A 15 | TOUCH a l | KEYS a | SORT l DESC
     LMOVE l l2 LEFT RIGHT | LINSERT l BEFORE 1 0 | SMOVE e e2 m | SINTERSTORE e e e2 | ZRANGESTORE z z 0 0
     HSETEX h FIELDS 1 f 2 | HPERSIST h FIELDS 1 f | HGETDEL h FIELDS 2 f g | HTTL h FIELDS 1 f | DUMP nosuch | LCS a b

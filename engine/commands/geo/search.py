@@ -199,9 +199,9 @@ def _search_anything(tx: Transaction, args: list[bytes], name: str, destination:
     if destination is not None and search.shown:
         raise CommandError(not_storable(name))
     if not search.origin and search.form != b"BYPOLYGON":
-        raise CommandError(one_of("FROMMEMBER or FROMLONLAT", name))
+        raise one_of("FROMMEMBER or FROMLONLAT", name)
     if search.shape is None:
-        raise CommandError(one_of("BYRADIUS, BYBOX and BYPOLYGON", name))
+        raise one_of("BYRADIUS, BYBOX and BYPOLYGON", name)
     return _run(tx, search, search.shape(search.middle))
 
 

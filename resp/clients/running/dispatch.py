@@ -298,6 +298,8 @@ def _mute(session: Session) -> None:
 
 
 def _done(session: Session, plan: Plan, command: list[bytes], reply: object, seconds: float) -> None:
+    if isinstance(reply, CommandError):
+        reply = reply.as_sent(command)
     session.server.accounting.ended(session, plan, command, reply, seconds)
     session.answer(reply)
 

@@ -137,7 +137,7 @@ class Run:
         try:
             if step.is_served:
                 return _handle(self._session, step)
-            return outcome if isinstance(outcome, CommandError) else step.shape(outcome)
+            return outcome.as_sent(step.command) if isinstance(outcome, CommandError) else step.shape(outcome)
         except CommandError as error:
             return error
         except Exception:

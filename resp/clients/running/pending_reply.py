@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.apply.script_calls import ScriptDenial
 from engine.commands.registry import Spec
+from engine.errors import CommandError
 from engine.values.replies import OK, Reply
 from resp.acl.script_denials import script_reader
 from resp.catalog.plans import Plan
@@ -71,6 +72,8 @@ class PendingReply(Item):
         entry = self.entry
         if entry is not None and self.offset >= 0:  # else it reads, or failed before it was applied
             session.last_position = entry.partition, self.offset
+        if reply.__class__ is CommandError:
+            reply = reply.as_sent(self.command)
         self.data = data = b"" if self._muted else session.encode(reply)
         output = session.output
         output.pending_reply_bytes += len(data)
