@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from engine.apply.records import Applied
+from engine.apply.records import Applied, Published
 from engine.cleaning.sweep import Swept
 from ingest.reporting.observer import Cleaned, Condition
 
@@ -27,7 +27,11 @@ class ServerObserver:
         self._server = server
 
     def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
-        """Handle a committed batch: serve clients that wait for its keys, and notify listeners."""
+        """Handle a committed batch: serve clients that wait for its keys, and notify listeners.
+
+        A store that failed behind answers may have lost what listeners were told of. They do not hear it once more when
+        the log has given it again.
+        """
         server = self._server
         pipeline = server.pipelines.get(partition) or server.leaving.get(partition)
         if pipeline is None:  # this worker does not own it
@@ -43,23 +47,25 @@ class ServerObserver:
             server.stats.count_changes(applied)
         if is_swap or not _FLUSHES.isdisjoint(applied.commands):  # these say of no key that it was modified
             server.blocked.look_again()
+        untold = applied.since(pipeline.told_offset)
+        pipeline.told_offset = max(pipeline.told_offset, applied.next_offset)
         if server.tracking.any:
-            server.tracking.on_applied(partition, applied)
+            server.tracking.on_applied(partition, untold)
         if applied.script_calls is not None:
             server.accounting.called_by_scripts(applied.script_calls)
-        if applied.published:
-            self._publish(applied.published)
-        if applied.modified:
-            server.stats.expired_keys += len(applied.expired)
+        if untold.published:
+            self._publish(untold.published)
+        if untold.modified:
+            server.stats.expired_keys += len(untold.expired)
             if server.notifications.flags:
-                server.notifications.on_applied(applied)
-            if server.blocked.any:
-                server.blocked.on_modified(pipeline, applied.modified)
+                server.notifications.on_applied(untold)
+        if applied.modified and server.blocked.any:  # also those that were told: they look at what is there now
+            server.blocked.on_modified(pipeline, applied.modified)
 
-    def _publish(self, published: Iterable[tuple[bytes, bytes, bool]]) -> None:
+    def _publish(self, published: Iterable[Published]) -> None:
         """Send what scripts have published."""
         server = self._server
-        for channel, message, on_shard in published:
+        for _, channel, message, on_shard in published:
             if on_shard:
                 server.pubsub.publish_to_shard(channel, message)
             else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
+from operator import itemgetter
 from typing import Any, Final
 
 from engine.apply.script_calls import ScriptCalls
@@ -22,6 +24,9 @@ none of them. A key that is absent or due has the type `engine.model.NONE`.
 
 Emptied = tuple[int, int, bytes, list[bytes]]
 """(offset, db, command, its arguments): one of `EMPTYING` that was applied."""
+
+Published = tuple[int, bytes, bytes, bool]
+"""(offset, channel, message, whether it is a shard channel): what a script has published."""
 
 EMPTYING: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
 """Change whole databases, and keys that no event names."""
@@ -46,7 +51,7 @@ class Applied:
             FLUSHDB and SWAPDB take away or bring.
         emptied: what took away or exchanged whole databases, in order, while the machine is `witnessing`.
         script_calls: what the scripts called that somebody waits for; None: nothing.
-        published: what scripts have published, in order: (channel, message, whether it is a shard channel).
+        published: what scripts have published, in order.
         expired: those of `modified` that were due by their own time to live and still stored, so that no sweep meets
             them (engine/cleaning/sweep.py): (place in `modified`, db, key). They were gone before the command ran: tell
             it before its own event.
@@ -91,7 +96,7 @@ class Applied:
         self.commands: defaultdict[bytes, int] = defaultdict(int)
         self.ran: list[bytes] = []
         self.script_calls: ScriptCalls | None = None
-        self.published: list[tuple[bytes, bytes, bool]] = []
+        self.published: list[Published] = []
         self.modified: list[Modified] = []
         self.emptied: list[Emptied] = []
         self.expired: list[tuple[int, int, bytes]] = []
@@ -105,3 +110,20 @@ class Applied:
         if len(self.rejections) < _REJECTIONS_KEPT:
             self.rejections.append((offset, name.decode(), error.message))
         return error
+
+    def since(self, offset: int) -> Applied:
+        """The same without what records before `offset` have modified and published; all else counts them, too."""
+        gone = bisect_left(self.modified, offset, key=itemgetter(0))
+        if not gone and (not self.published or self.published[0][0] >= offset):
+            return self
+        later = Applied(self.next_offset)
+        for name in Applied.__slots__:
+            setattr(later, name, getattr(self, name))
+        later.modified = self.modified[gone:]
+        later.published = [each for each in self.published if each[0] >= offset]
+        later.expired = [(place - gone, db, key) for place, db, key in self.expired if place >= gone]
+        later.expired_fields = [
+            (place - gone, db, key, dead) for place, db, key, dead in self.expired_fields if place >= gone
+        ]
+        later.further = {place - gone: names for place, names in self.further.items() if place >= gone}
+        return later

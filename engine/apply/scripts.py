@@ -235,7 +235,7 @@ class ScriptRunner:
         assert self._admission is not None, "a script runs"
         if self._admission.call.reads_only or self.applied is None:
             raise CommandError(WRITES)
-        self.applied.published.append((channel, message, on_shard))
+        self.applied.published.append((self._tx.offset, channel, message, on_shard))
 
     # ------------------------------------------------------------------ inside
 

@@ -49,6 +49,7 @@ class WritePipeline:
         local_writes: what is on its way to the log and into the state.
         ready_offset: where the log ended when the server began, or clients were answered; before that it answers
             LOADING.
+        told_offset: listeners were told of all that was applied before it.
         ticking: a TICK is under way.
         closing: no write is taken any more.
         on_submitted: told of each write that is queued; None when nobody wants to know.
@@ -62,6 +63,7 @@ class WritePipeline:
         self.answers = Answers(owned, outboxes.delivered, read_clock)
         self.local_writes = LocalWrites(owned, outboxes, self.answers, partial(self.refusal, write=False))
         self.ready_offset = NOT_READY
+        self.told_offset = 0
         self.ticking = self.closing = False
         self.on_submitted: Callable[[WritePipeline, Item], None] | None = None
         self._outbox = self.local_writes.outbox

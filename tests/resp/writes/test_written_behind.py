@@ -18,6 +18,7 @@ from ingest.applying.batches import commit_path
 from resp.clients.session import Session
 from resp.clients.shared import Shared
 from resp.writes import written_behind
+from slotlog.producer import prepare
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import FAMILIES, pipeline, serving, until
 
@@ -203,3 +204,45 @@ async def test_a_store_that_is_busy_for_long_is_written_when_its_partition_runs_
         await until(lambda: str(owned.condition) == "running" and not store.gathered)
 
         assert b"1" == await client.call("GET", "n")
+
+
+async def test_listeners_hear_once_of_what_a_state_has_lost(
+    tmp_path: Path, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was told before a state lost it is not told when the log gives it again; what has come since is told."""
+    async with serving(tmp_path / "log", stores={0: store}, guard=lambda: "", cleans=False) as live:
+        client, listener, caching = [await live.client() for _ in range(3)]
+        owned = live.server.pipelines[0].owned
+        live.consumer.conditions.has_room = lambda _bytes: True
+        await client.call("CONFIG", "SET", "notify-keyspace-events", "EA")
+        await listener.call("PSUBSCRIBE", "*")
+        await caching.call("HELLO", 3)
+        await caching.call("CLIENT", "TRACKING", "ON", "BCAST")
+
+        def close(store: WatchedStore) -> None:
+            store.lose()
+            live.log.fetch_gate.clear()
+
+        monkeypatch.setattr(WatchedStore, "close", close)
+        store.failures = [StoreFullError("no room")]
+        assert [1, None] == await pipeline(client, "INCR m", f"EVAL {_telling('old')} 0")
+        await until(lambda: "no room" in owned.reason)
+        await until(lambda: str(owned.condition) == "running")
+        assert 0 == owned.worker.machine.next_offset
+        await live.log.append_as_another(*prepare(1, "EVAL", [_telling("new"), 0]))
+        live.log.fetch_gate.set()
+        await until(lambda: owned.worker.machine.next_offset == 3)
+
+        assert [b"1", b"1", b"1"] == await pipeline(client, "GET m", "GET old", "GET new")
+        await client.call("INCR", "last")
+        keys = [(await listener.reply())[3] for _ in range(6)]
+        assert [b"at old", b"m", b"old", b"at new", b"new", b"last"] == keys
+        invalid: list[bytes] = []
+        while invalid[-1:] != [b"last"]:
+            invalid += (await caching.reply())[1] or []  # None: all that it has
+        assert [b"m", b"old", b"new", b"last"] == invalid
+
+
+def _telling(key: str) -> str:
+    """A script that counts in `key`, and publishes that."""
+    return f"redis.call('incr','{key}');redis.call('publish','news','at'..string.char(32)..'{key}')"

@@ -282,7 +282,7 @@ def test_keys_elsewhere_are_refused_with_the_texts_of_a_cluster() -> None:
 def test_a_script_publishes_once_its_event_is_committed() -> None:
     """PUBLISH replies 0, the same at each replay, and the batch says what is to be told."""
     result = applied(open_machine(new_store()), "EVAL", "return redis.call('PUBLISH', 'news', 'hello')", "0")
-    assert ({0: 0}, [(b"news", b"hello", False)]) == (result.outcomes, result.published)
+    assert ({0: 0}, [(0, b"news", b"hello", False)]) == (result.outcomes, result.published)
 
 
 def test_scripts_are_loaded_outside_of_transactions_of_several_partitions() -> None:
