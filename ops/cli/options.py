@@ -125,12 +125,16 @@ def print_note(message: str) -> None:
 
 
 def print_standings(standings: Iterable[Standing], ends: Ends) -> None:
-    """A line on stderr for each partition that is not up to its log; one where that is not known."""
+    """A line on stderr for each partition that is not up to its log; one where that is not known.
+
+    Also of partitions that a service applies here: while the log is away, others may append to it, or have taken over.
+    But where this verb does not know which log that is, nothing is known to be away.
+    """
     standings = list(standings)
     for standing in standings:
         if text := standing.text():
             print_note(f"partition {standing.partition}: {text}")
-    if ends.unknown and not all(standing.owned for standing in standings):
+    if ends.unknown and standings and not (ends.elsewhere and all(standing.owned for standing in standings)):
         print_note(f"how far the state is behind its log is not known: {ends.unknown}")
 
 

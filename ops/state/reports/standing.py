@@ -26,10 +26,15 @@ _LOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, 
 
 
 class Ends(NamedTuple):
-    """The ends of the log by partition, or why they are not known."""
+    """The ends of the log by partition, or why they are not known.
+
+    Attributes:
+        elsewhere: nobody has said where the log is, and it is not in the data directory: a service may know better.
+    """
 
     offsets: dict[int, int]
     unknown: str
+    elsewhere: bool = False
 
 
 class Standing(NamedTuple):
@@ -91,7 +96,9 @@ def log_ends(settings: Settings, partitions: Sequence[int], *, written: bool = F
         return Ends(asyncio.run(_ask(log, partitions, written=written)), "")
     except TimeoutError:
         return Ends({}, f"{settings.log_url} has not answered within {_ANSWER_SECONDS:.0f} s")
-    except (LogUnavailableError, LogMismatchError, OSError, SqliteError) as error:
+    except LogMismatchError as error:
+        return Ends({}, str(error), elsewhere=error.kind is Mismatch.MISSING and not settings.log)
+    except (LogUnavailableError, OSError, SqliteError) as error:
         return Ends({}, str(error))
 
 

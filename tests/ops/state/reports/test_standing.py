@@ -120,6 +120,27 @@ def test_a_log_that_is_away(log: str, said: str, data: Path) -> None:
     assert [(None, None, False)] * 2 == [(each["log_end_offset"], each["behind"], each["owned"]) for each in facts]
 
 
+def test_a_log_that_is_away_from_a_service_too(data: Path) -> None:
+    """That is also said of partitions that a service applies here: nobody knows what came, or who took over.
+
+    Not where the verb does not know which log the service has.
+    """
+    log = (data / "log.sqlite3").rename(data / "other.sqlite3")
+    options = ["--data", str(data), "--partitions", str(PARTITIONS), "--resp", "", "--http", "127.0.0.1:0"]
+    options += ["--log", f"sqlite:///{log}"]
+    with ServiceProcess(options) as service:
+        service.wait_for("started")
+        wait_for_offset(service, 1, 0)
+        verbs = (("query", "GET", KEYS[0].decode()), ("digest",), ("dump",))
+        away = [run(*words, "--data", data, "--log", "kafka://127.0.0.1:1") for words in verbs]
+        unnamed = [run(*words, "--data", data) for words in verbs]
+        assert 0 == service.terminate()
+
+    note = "slotlog: how far the state is behind its log is not known: Kafka at 127.0.0.1:1 cannot be reached: "
+    assert [(0, note)] * 3 == [(each.exit_code, each.stderr.splitlines()[-1][: len(note)]) for each in away]
+    assert [(0, "")] * 3 == [(each.exit_code, each.stderr) for each in unnamed]
+
+
 @pytest.mark.parametrize("words", [("query", "GET", KEYS[0].decode()), ("dump",), ("digest",), ("check",)])
 def test_what_a_client_library_says_is_a_log_line(words: tuple[str, ...], data: Path) -> None:
     """No verb prints it as it is: a program that reads stderr knows each line by its form."""
