@@ -64,6 +64,13 @@ def _partitions() -> Row:
             (highest("slotlog_lag_seconds", *_WHERE), _LEGEND),
         ),
         graph(
+            "Held up by a transaction",
+            "How long a producer's open transaction has kept what is in the log from being read, and so from being "
+            "applied: the lag does not count it. Above 10 s the process is not ready.",
+            "s",
+            (highest("slotlog_log_held_up_seconds", *_WHERE), _LEGEND),
+        ),
+        graph(
             "Time to catch up",
             "Lag over the speed at which it has shrunk in the last 5 minutes. A day: longer, it does not shrink, or "
             "it is not known.",

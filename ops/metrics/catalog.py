@@ -90,7 +90,8 @@ _EVENTS: Final = (
     ),
     _gauge(
         "lag_events",
-        "Records in the log that are not applied, by its last answer; no series before the first.",
+        "Records in the log that are not applied, by its last answer; no series before the first. What an open "
+        "transaction holds up is not counted.",
         "records",
         _PARTITION,
         _WATCH,
@@ -157,6 +158,14 @@ _LOGS: Final = (
         "0 or 1",
         _PARTITION,
         _SCRAPE,
+    ),
+    _gauge(
+        "log_held_up_seconds",
+        "How long a producer's open transaction has kept what is in the log from being read, else 0. Above 10 the "
+        "partition is not ready.",
+        "seconds",
+        _PARTITION,
+        _WATCH,
     ),
     _gauge(
         "log_begin_offset",

@@ -196,6 +196,7 @@ class Metrics:
                 read_snapshots(readings, partition, watched.snapshots[partition])
             if watched.changes is not None:
                 read_changes(readings, partition, watched.changes)
+            readings.add("log_held_up_seconds", owned.held_up_seconds, str(partition))
             if owned.begin_offset is not None:
                 readings.add("log_begin_offset", owned.begin_offset, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile

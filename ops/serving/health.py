@@ -177,7 +177,7 @@ class Health:
             reason = "how far it is behind is not known yet"
         elif owned.condition is Condition.RUNNING and lag is not None and lag > lag_max:
             reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"
-        elif owned.held_up_since and (held_seconds := monotonic() - owned.held_up_since) > _HELD_UP_SECONDS:
+        elif (held_seconds := owned.held_up_seconds) > _HELD_UP_SECONDS:
             reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
         elif not reason and (failure := self._log.append_counts.failure_of(partition)):
             reason = f"the last append failed, so that nothing can be written: {failure}"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, Protocol
 
 from engine.commands.registry import Spec
@@ -142,6 +143,11 @@ class OwnedPartition:
     leave: Callable[[], None] = _nobody_leaves
     stop: Callable[[str], None] = _nobody_applies
     is_still_damaged: Callable[[], bool] = _is_another
+
+    @property
+    def held_up_seconds(self) -> float:
+        """How long records have been written that the log does not give: somebody's transaction is open; 0 if none."""
+        return monotonic() - self.held_up_since if self.held_up_since else 0.0
 
     def begin_anew(self) -> None:
         """Forget how it was: it is given up, and may be taken again later."""

@@ -183,7 +183,10 @@ async def test_a_lag_that_was_never_known_is_no_zero(tmp_path: Path, monkeypatch
 async def test_ready_says_that_a_transaction_holds_up_the_log(
     tmp_path: Path, kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While somebody's transaction is open nothing behind it is applied: said of the partition until it is over."""
+    """While somebody's transaction is open nothing behind it is applied: said of the partition until it is over.
+
+    A metric tells how long; the lag is what can be read and is not applied.
+    """
     monkeypatch.setattr(health_module, "_HELD_UP_SECONDS", 1.0)
     topic = f"held-up-{uuid4().hex}"
     async with served(tmp_path, log=f"kafka://{kafka_bootstrap}", topic=topic, identity_check_seconds=0.2) as it:
@@ -192,12 +195,16 @@ async def test_ready_says_that_a_transaction_holds_up_the_log(
             await producer.begin_transaction()
             await producer.send_and_wait(topic, encode("INCR", ["n"]), key=b"\0\0", partition=0)
             held_up = await it.until("/readyz", 503)
+            during = await scraped(it.service.metrics)
             await producer.commit_transaction()
         await it.until("/readyz", 200)
+        after = await scraped(it.service.metrics)
         await until(lambda: it.service.consumer.partitions[0].worker.machine.next_offset >= 1)
 
     assert held_up["partitions"][0]["reason"].startswith("the log stands still: somebody's transaction has been open")
     assert held_up["log"]["ready"] is True
+    seconds, lag = 'slotlog_log_held_up_seconds{partition="0"}', 'slotlog_lag_events{partition="0"}'
+    assert (True, 0, 0) == (1 < during[seconds] < 60, during[lag], after[seconds])
 
 
 async def test_ready_says_what_is_wrong_with_the_disk(tmp_path: Path) -> None:
@@ -351,8 +358,8 @@ async def test_why_the_log_is_silent(tmp_path: Path) -> None:
 def test_how_long_a_transaction_may_hold_up_the_log(tmp_path: Path) -> None:
     """Ten seconds."""
     reasons = []
-    for seconds in (3, 10):
-        owned = SimpleNamespace(condition=Condition.RUNNING, reason="", held_up_since=monotonic() - seconds)
+    for seconds in (10, 10.1):
+        owned = SimpleNamespace(condition=Condition.RUNNING, reason="", held_up_seconds=seconds)
         reasons += [each.reason for each in health_of(PlayedTimes(partitions={0: owned}), tmp_path).partitions()]
 
     assert ["", "the log stands still: somebody's transaction has been open for 10 s"] == reasons
