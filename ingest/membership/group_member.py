@@ -49,7 +49,7 @@ class Group:
         name: Kafka's group id.
         instance: names this worker for static membership; empty: it is a new member at each start.
         session_seconds: a member that is silent for so long is gone.
-        topic, partitions: whose partitions are assigned.
+        topic, partitions: whose partitions are assigned; members of other topics get those of theirs.
         standbys: followers of each partition.
     """
 
@@ -246,10 +246,26 @@ class _Assignor:
     def assign(
         self, _cluster: object, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """The plan, for each member, by the leader."""
-        found = [unpack_member(metadata.user_data) for metadata in members.values()]
-        packed = pack_plan(assign(found, self._group.partitions, self._group.standbys))
-        return {member_id: ConsumerProtocolMemberAssignment(0, [], packed) for member_id in members}
+        """The plan of each topic, for the members that have subscribed to it, by the leader.
+
+        Of its own topic it counts on what it has been told itself.
+        """
+        found: dict[str, dict[str, Member]] = {}
+        for member_id, metadata in members.items():
+            (topic,) = metadata.subscription
+            found.setdefault(topic, {})[member_id] = unpack_member(metadata.user_data)
+        assignments: dict[str, ConsumerProtocolMemberAssignment] = {}
+        for topic, by_id in found.items():
+            packed = pack_plan(assign(by_id.values(), *self._wanted(topic, by_id.values())))
+            assignments |= {member_id: ConsumerProtocolMemberAssignment(0, [], packed) for member_id in by_id}
+        return assignments
+
+    def _wanted(self, topic: str, members: Iterable[Member]) -> tuple[int, int]:
+        """How many partitions a topic has, and how many followers each of them."""
+        if topic == self._group.topic:
+            return self._group.partitions, self._group.standbys
+        told = [(member.partitions, member.standbys) for member in members]
+        return max(partitions for partitions, _ in told), max(standbys for _, standbys in told)
 
     def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
         """The plan has come."""

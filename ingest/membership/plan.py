@@ -29,6 +29,8 @@ class Member:
         replica: the address at which Redis clients reach it as a replica; empty: none.
         sentinel: the address at which they reach it as a Sentinel; empty: none.
         leaves: it ends soon, and is to own and follow nothing.
+        partitions, standbys: of its topic, and the followers that each of them is to have. For a leader that applies
+            another topic. 0: an older release, which does not tell.
         owns, follows: the partitions that it owns now, and those that it follows.
         behind: partitions of which it holds a state, and by how many events that is behind the log.
     """
@@ -43,6 +45,8 @@ class Member:
     replica: str = ""
     sentinel: str = ""
     leaves: bool = False
+    partitions: int = 0
+    standbys: int = 0
 
 
 @dataclass(frozen=True, slots=True)

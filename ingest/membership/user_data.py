@@ -36,6 +36,8 @@ def pack_member(member: Member) -> bytes:
             "replica": member.replica,
             "sentinel": member.sentinel,
             "leaves": member.leaves,
+            "partitions": member.partitions,
+            "standbys": member.standbys,
         }
     )
 
@@ -53,7 +55,8 @@ def unpack_member(data: bytes) -> Member:
         owns, follows = (frozenset(_count(each) for each in fields[role]) for role in ("owns", "follows"))
         replica, sentinel = _text(fields.get("replica", "")), _text(fields.get("sentinel", ""))
         leaves = _flag(fields.get("leaves", False))
-        return Member(name, zone, resp, http, owns, follows, behind, replica, sentinel, leaves)
+        topic = (_count(fields.get(part, 0)) for part in ("partitions", "standbys"))
+        return Member(name, zone, resp, http, owns, follows, behind, replica, sentinel, leaves, *topic)
 
     return _unpack(data, "a member of the group", read)
 

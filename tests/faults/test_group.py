@@ -118,3 +118,40 @@ def test_a_rolling_restart_moves_nothing(tmp_path: Path, kafka_bootstrap: str) -
         )
         rebalanced = [line for worker in workers for line in worker.said() if line.get("event") == "group_plan"]
     assert 2 == len(rebalanced)
+
+
+@pytest.mark.timeout(240)
+def test_services_of_two_topics_in_one_group(tmp_path: Path, kafka_bootstrap: str) -> None:
+    """Each service owns all of its own topic, and is ready, whichever of them leads the group."""
+    topics, ports, pages = (new_topic(), new_topic()), free_ports(2), free_ports(2)
+
+    def start(number: int) -> GroupedWorker:
+        worker = GroupedWorker(
+            tmp_path / str(number),
+            f"kafka://{kafka_bootstrap}",
+            topics[number],
+            ports[number],
+            (_PARTITIONS, 2)[number],
+            session_seconds=4,
+            http=f"127.0.0.1:{pages[number]}",
+            group=f"{topics[0]}-both",
+        )
+        return stack.enter_context(worker)
+
+    def wait_for(workers: list[GroupedWorker], plans: int) -> None:
+        for worker in workers:
+            for _ in range(plans):
+                worker.wait_for("group_plan")
+        wait_until(lambda: all(worker.is_ready() for worker in workers), "each service to be ready")
+        assert [{0: worker.port} for worker in workers] == [worker.owners() for worker in workers]
+
+    with ExitStack() as stack:
+        workers = [start(0)]
+        wait_for(workers, plans=1)
+        workers.append(start(1))
+        wait_for(workers, plans=1)
+        assert 0 == workers[0].terminate()
+        wait_for(workers[1:], plans=1)
+        workers[0] = start(0)
+        wait_for(workers, plans=1)
+        assert [0, 0] == [worker.terminate() for worker in workers]

@@ -84,8 +84,20 @@ class GroupRoles:
         behind = {partition: self._told_behind(partition) for partition in self._lags.there}
         resp, replica, sentinel = addresses_of(self._settings, self._server)
         follows = frozenset(roles) - owns
-        zone, http = self._settings.group.zone, self._settings.http
-        return Member(self._name, zone, resp, http, owns, follows, behind, replica, sentinel, self._leaves)
+        return Member(
+            self._name,
+            self._settings.group.zone,
+            resp,
+            self._settings.http,
+            owns,
+            follows,
+            behind,
+            replica,
+            sentinel,
+            self._leaves,
+            self._settings.partitions,
+            self._settings.group.standbys,
+        )
 
     def planned(self, plan: Plan) -> None:
         """The group has a new plan."""

@@ -192,6 +192,31 @@ async def test_a_group_that_does_not_answer_is_asked_for_a_bounded_time(monkeypa
         await member.said_to(0)
 
 
+def test_members_get_partitions_of_their_own_topic() -> None:
+    """Whichever member leads: the plan of a topic has its partitions and standbys, and those who subscribe to it."""
+    sizes = {"orders": (4, 0), "users": (2, 1)}
+    members = {"id-a": ("orders", "a"), "id-b": ("users", "b"), "id-c": ("users", "c")}
+
+    def assignor(topic: str, name: str, plans: list[Plan]) -> Any:
+        partitions, standbys = sizes[topic]
+        told = Member(name, partitions=partitions, standbys=standbys)
+        return module._Assignor(
+            Group("group", "", _SESSION_SECONDS, topic, partitions, standbys), lambda: told, plans.append
+        )
+
+    plans: list[Plan] = []
+    assignors = {member_id: assignor(topic, name, plans) for member_id, (topic, name) in members.items()}
+    told = {member_id: each.metadata([members[member_id][0]]) for member_id, each in assignors.items()}
+    for leader in assignors.values():
+        assigned = leader.assign(None, told)
+        for member_id in members:
+            assignors[member_id].on_assignment(assigned[member_id])
+
+    found = [(sorted(plan.members), sorted(plan.owners), {*map(len, plan.standbys.values())}) for plan in plans]
+    orders, users = (["a"], [0, 1, 2, 3], {0}), (["b", "c"], [0, 1], {1})
+    assert [orders, users, users] * 3 == found
+
+
 async def _answered(coordinator: _Coordinator) -> None:
     for _ in range(10):
         await asyncio.sleep(0)

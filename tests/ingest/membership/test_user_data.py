@@ -18,7 +18,7 @@ _MEMBERS = [
     Member("a", "x", "10.0.0.1:6379", "10.0.0.1:8640", frozenset({0, 3}), frozenset({1}), {0: 0, 1: 70_000, 3: 5}),
     Member("b", "y", "[::1]:6379"),
     Member("c", "y", "10.0.0.3:6379", replica="10.0.0.3:6380"),
-    Member("d", leaves=True),
+    Member("d", leaves=True, partitions=7, standbys=1),
 ]
 
 
