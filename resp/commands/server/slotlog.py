@@ -102,7 +102,7 @@ async def waitfor(client: LogClient, args: list[bytes]) -> Reply:
     container=True,
 )
 async def status(client: LogClient, args: list[bytes]) -> Reply:
-    """Return for each partition of this worker: condition, next offset, clock, and lag."""
+    """Return for each partition of this worker: condition, next offset, clock, lag, and where its log begins."""
     return [await _status_of(client, pipeline) for pipeline in list(client.server.pipelines.values())]
 
 
@@ -122,6 +122,7 @@ async def _status_of(client: LogClient, pipeline: WritePipeline) -> Reply:
             (b"clock_ms", committed.clock_ms if committed is not None else 0),
             (b"lag", lag),
             (b"pending", pipeline.answers.pending_events),
+            (b"log_begin_offset", pipeline.owned.begin_offset),
         ]
     )
 

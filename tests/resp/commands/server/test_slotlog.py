@@ -52,12 +52,14 @@ async def test_status(tmp_path: Path) -> None:
     async with serving(tmp_path, partitions=2) as live:
         client = await live.client()
         await client.call("SET", "{a}", "1")
+        live.server.pipelines[0].owned.begin_offset, live.server.pipelines[1].owned.begin_offset = None, 5
         got: Any = await client.call("SLOTLOG", "STATUS")
 
     maps = [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in got]
     assert [(0, 0, 0), (1, 1, 0)] == [(one[b"partition"], one[b"next_offset"], one[b"lag"]) for one in maps]
     assert [(b"running", b"", 0)] * 2 == [(one[b"condition"], one[b"reason"], one[b"pending"]) for one in maps]
     assert [False, True] == [one[b"clock_ms"] > 0 for one in maps]
+    assert [None, 5] == [one[b"log_begin_offset"] for one in maps]
 
 
 async def test_once(tmp_path: Path) -> None:
