@@ -85,8 +85,10 @@ def _goal(members: Mapping[str, Member], holders: _Holders, partitions: int) -> 
     for partition, name in owners.items():
         owned[name].append(partition)
     share, extra = divmod(partitions, len(members))
-    by_count = sorted(members, key=lambda name: (-len(owned[name]), name))
-    quota = {name: share + (place < extra) for place, name in enumerate(by_count)}  # who has most may keep one more
+    # One more is for who owns most, then for who holds most states: else it is soon moved to who holds none.
+    held = {name: sum(name in each for each in holders.behind.values()) for name in members}
+    by_count = sorted(members, key=lambda name: (-len(owned[name]), -held[name], name))
+    quota = {name: share + (place < extra) for place, name in enumerate(by_count)}
     surplus = {name: max(0, len(owned[name]) - quota[name]) for name in members}
     room = {name: max(0, quota[name] - len(owned[name])) for name in members}
     goal = dict(owners)
@@ -102,8 +104,8 @@ def _goal(members: Mapping[str, Member], holders: _Holders, partitions: int) -> 
     given: set[int] = set()
     pairs = (
         (partition in owners, partition not in members[name].follows, events, partition, name)
-        for partition, held in holders.behind.items()
-        for name, events in held.items()
+        for partition, states in holders.behind.items()
+        for name, events in states.items()
         if name in members
     )
     for is_owned, _, _, partition, name in sorted(pairs):

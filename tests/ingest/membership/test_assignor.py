@@ -156,6 +156,14 @@ def test_a_new_worker_is_warmed_before_it_owns() -> None:
     assert {} == second.warming
 
 
+def test_who_has_not_opened_yet_keeps_what_it_was_given() -> None:
+    """A worker that was alone, and owns nothing until its state is open, loses nothing to one that joins meanwhile."""
+    opening = Member("z", follows=frozenset({0}), behind={0: 1_000_000})
+    plan = assign([Member("a"), opening], 1, 1)
+
+    assert ({0: "z"}, {}, {0: ("a",)}) == (plan.owners, plan.warming, plan.standbys)
+
+
 def test_a_worker_that_leaves_hands_over_to_its_standbys() -> None:
     """What it owns goes to who follows it, at once; what nobody follows is followed first, and nothing else moves."""
     leaver = Member("a", owns=frozenset({0, 1}), behind={0: 0, 1: 0}, leaves=True)
