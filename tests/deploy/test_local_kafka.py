@@ -118,23 +118,26 @@ def test_start_waits_until_it_answers(script: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("formatting", "broker", "reason"),
+    ("formatting", "broker", "seconds", "reason"),
     [
-        ("", "raise SystemExit('no room')", "it ended at its start"),
-        ("raise SystemExit('no room')", "", "it could not make its directories"),
+        ("", "raise SystemExit('no room')", 60, "it ended at its start"),
+        ("raise SystemExit('no room')", "", 60, "it could not make its directories"),
         (
             "print('no room')",
             "import time; time.sleep(600)",
+            1,
             "it gave no answer on 127.0.0.1:{port} in 1 s, and was killed",
         ),
     ],
 )
-def test_start_says_why_there_is_no_broker(script: Path, formatting: str, broker: str, reason: str) -> None:
+def test_start_says_why_there_is_no_broker(
+    script: Path, formatting: str, broker: str, seconds: int, reason: str
+) -> None:
     """A broker that ends, cannot be formatted or never answers: what it said last stands in the error, none is left."""
     data = script.parents[2] / ".data"
     data.mkdir()
     (data / "kafka.log").write_text("of an earlier start\n")
-    done = start(script, broker, formatting, seconds=1)
+    done = start(script, broker, formatting, seconds)
     (port,) = re.findall(r"^advertised.*:(\d+)$", (script.parent / "kafka.properties").read_text(), re.MULTILINE)
 
     expected = f"kafka: {reason.format(port=port)}; the end of .data/kafka.log:\nno room\n"
