@@ -80,7 +80,7 @@ def _of_contents(simulation: Simulation) -> Iterator[str]:
             yield f"the clock of partition {partition} is {position.clock_ms}, not {model.clock_ms}"
         if expected != actual:
             yield f"the digest of partition {partition} is {actual}, the model's {expected}"
-        for problem in problems(disk.live):
+        for problem in problems(disk.live, simulation.home(partition)):
             yield f"partition {partition}: {problem}"
 
 
@@ -142,7 +142,7 @@ def _clean_all(simulation: Simulation, partition: int, store: MemoryStore) -> No
         simulation.world.fail(f"a full clean of partition {partition} has changed its digest")
     if clean_all(machine, store) != Gone(0, 0, 0, 0, 0, 0) or next(store.scan(GRAVEYARD_CF, b"", None), None):
         simulation.world.fail(f"a full clean of partition {partition} leaves something to clean")
-    for problem in problems(store):
+    for problem in problems(store, simulation.home(partition)):
         simulation.world.fail(f"partition {partition} after a full clean: {problem}")
 
 

@@ -6,14 +6,15 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from engine.batch import staging
 from engine.model import Metadata
 from engine.proof.audit import KINDS, Audit, Violation, walk
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store
-from engine.tables.system import Home
-from engine.values.encoding import pack_u64
+from engine.tables.system import Home, read_home
+from engine.values.encoding import pack_u64, prefix_end
 from slotlog.shared.slots import slot
 from tests.consistency import problems
-from tests.engine.harness import FAMILIES, HOME, NOW_MS, family, feed, new_store, open_machine, send
+from tests.engine.harness import FAMILIES, HOME, NOW_MS, apply, event, family, feed, new_store, open_machine, send
 from tests.engine.proof.damage import OF_STRING_METADATA, PLANTS, one_version
 from tests.engine.proof.damage_of_forms import OF_FORMS
 from tests.engine.proof.lived import DATA, LAYOUT, METADATA, SESSIONS, grave_of, key_of, lived
@@ -98,6 +99,17 @@ def test_what_is_staged_belongs_to_its_mark() -> None:
     assert ["orphans"] == [violation.kind for violation in audit(store)]
     put(store, LOCAL_CF, (b"staged/" + pack_u64(9), key_of(b"new")))
     assert [] == audit(store)
+
+
+def test_what_is_staged_before_the_first_batch_is_that_of_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of which nothing but a stage is written is judged as that of the partition asked for."""
+    monkeypatch.setattr(staging, "STAGED_BYTES", 0)
+    home, store = home_of("topic", 1, 4), new_store()
+    name = next(f"{{{n}}}" for n in range(99) if slot(b"%d" % n) // 4096 == 1)
+    apply(open_machine(store, home), event(0, f"SADD {name} a b"), event(1, f"COPY {name} {name}d"))
+    assert read_home(store) is None
+    assert [*store.scan(LOCAL_CF, staging.MARK, prefix_end(staging.MARK))]
+    assert [] == problems(store, home)
 
 
 @pytest.mark.damaging
