@@ -43,13 +43,17 @@ def wait_for(what)
   end
 end
 
+# Whether the server is away, or reads what it holds after a start.
+def away?(error) = error.is_a?(Redis::BaseConnectionError) || error.message.start_with?("LOADING ")
+
 # The result of the step, which is repeated while the server is away.
 def insist
   result = nil
   wait_for("the server") do
     result = yield
     true
-  rescue Redis::BaseConnectionError
+  rescue Redis::BaseError => error
+    raise unless away?(error)
     false
   end
   result
