@@ -54,6 +54,13 @@ def resp_settings(settings: Settings) -> RespSettings:
     )
 
 
+def idle_addresses(settings: Settings) -> list[str]:
+    """The variables of addresses for Redis clients that have no effect, as `resp` is empty."""
+    redis = settings.redis
+    given = {"TLS": redis.tls, "REPLICA": redis.replica, "SENTINEL": redis.sentinel}
+    return [] if settings.resp else [f"SLOTLOG_REDIS__{name}" for name, address in given.items() if address]
+
+
 class ServiceHost:
     """An `resp.host.Host`: one service."""
 

@@ -38,7 +38,7 @@ from ops.serving.keeping.trimming import LogTrimmer
 from ops.serving.pages.status import StatusDocument
 from ops.serving.past import PastProcess
 from ops.serving.process import process_name
-from ops.serving.resp_host import ServiceHost, resp_settings
+from ops.serving.resp_host import ServiceHost, idle_addresses, resp_settings
 from ops.serving.rocksdb_log import RocksdbLogs
 from ops.serving.systemd import supervise
 from ops.snapshots.report import SnapshotReport
@@ -216,6 +216,8 @@ class Service:
             await self._once_log_answers(self._retention.refuse_uncovered)
             if self.resp is not None:
                 await self._start_resp(self.resp)
+            elif idle := idle_addresses(self.settings):
+                logger.warning("resp_is_off", without_effect=idle, hint="give --resp an address, on loopback say")
             await self._once_log_answers(self.restorer.restore_missing)
             await self._once_log_answers(self.consumer.open)
             if self.resp is not None:

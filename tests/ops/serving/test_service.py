@@ -225,6 +225,25 @@ def test_public_address_is_warned_of(data: Path) -> None:
     assert ["http_is_public"] == [line["event"] for line in service.seen if line.get("level") == "warning"]
 
 
+def test_tls_without_resp_is_warned_of(data: Path) -> None:
+    """Without --resp nobody listens on the address for TLS either, and the log says so."""
+    environment = {"SLOTLOG_REDIS__TLS": "127.0.0.1:0", "SLOTLOG_REDIS__SENTINEL": "127.0.0.1:0"}
+    with ServiceProcess(["--data", str(data), "--http", "", "--resp", ""], environment) as service:
+        service.wait_for("started")
+
+    warnings = [line for line in service.seen if line.get("level") == "warning"]
+    assert ["resp_is_off"] == [line["event"] for line in warnings]
+    assert ["SLOTLOG_REDIS__TLS", "SLOTLOG_REDIS__SENTINEL"] == warnings[0]["without_effect"]
+
+
+def test_resp_off_alone_is_no_warning(data: Path) -> None:
+    """A service that serves no Redis clients on purpose warns of nothing."""
+    with ServiceProcess(["--data", str(data), "--http", "", "--resp", ""]) as service:
+        service.wait_for("started")
+
+    assert [] == [line["event"] for line in service.seen if line.get("level") == "warning"]
+
+
 def test_taken_port_is_refused(data: Path) -> None:
     """An address in use ends the start with its name."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
