@@ -10,6 +10,7 @@ from engine.commands.registry import SPECS, Spec
 from engine.commands.scripting.callable import REFUSED
 from engine.commands.scripting.rights import Rights
 from engine.errors import OUT_OF_MEMORY, CommandError
+from engine.tables.system import RULES_OF_SCANS_IN_SCRIPTS
 from slotlog.shared.slots import partition_of, slot
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class CallAdmission:
             raise CommandError(_WRONG_ARITY)
         if self.call.reads_only and spec.changes_data:
             raise CommandError(WRITES)
-        if spec.physical and self._is_event and not spec.sorted_in_scripts:
+        if spec.physical and self._is_event and not self._is_same_at_replay(spec):
             raise CommandError(_PHYSICAL.format(spec.name.decode().replace("|", " ")))
         self.check_rights(spec.name, spec, args)
         if spec.grows and not self._may_grow:
@@ -103,6 +104,10 @@ class CallAdmission:
             self._check_place(spec, args)
         if self._keys_read is not None and not spec.write:
             self._keys_read.update(dict.fromkeys(spec.keys(args)))
+
+    def _is_same_at_replay(self, spec: Spec) -> bool:
+        """Whether a command that reads what is physically there gives an event's script something else."""
+        return spec.sorted_in_scripts or (spec.whole_in_scripts and self._tx.rules >= RULES_OF_SCANS_IN_SCRIPTS)
 
     def check_rights(self, name: bytes, spec: Spec | None, args: list[bytes]) -> None:
         """Refuse what the script's user may not do.

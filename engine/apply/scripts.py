@@ -135,6 +135,11 @@ class ScriptRunner:
         """The script that runs now, and is suspended for a moment."""
         return None if self._admission is None else self._admission.call
 
+    @property
+    def runs_event(self) -> bool:
+        """Whether a script that is an event runs now."""
+        return self._admission is not None and self.applied is not None
+
     def kill(self, text: str) -> None:
         """End the script that runs with this error, at its next pause. It must be a read: an event ends as any replay.
 

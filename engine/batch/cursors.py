@@ -31,6 +31,11 @@ def digest(element: bytes) -> int:
     return int.from_bytes(blake2b(element, digest_size=5).digest()) >> 1 or 1
 
 
+def search(number: int, elements: Iterable[bytes]) -> bytes | None:
+    """The first element that has this digest, whatever is remembered; None when there is none."""
+    return next((element for element in elements if digest(element) == number), None)
+
+
 class Cursors:
     """The latest cursors of one partition, and the elements that they stand for."""
 
@@ -55,6 +60,4 @@ class Cursors:
     def find(self, space: Space, number: int, elements: Iterable[bytes]) -> bytes | None:
         """The element that `make` gave `number` for; `elements` are all of the space. None when it is gone."""
         known = self._elements.get((space, number))
-        if known is not None:
-            return known
-        return next((element for element in elements if digest(element) == number), None)
+        return search(number, elements) if known is None else known

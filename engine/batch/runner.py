@@ -44,6 +44,10 @@ class Runner(Protocol):
     rights: Any
     memory_is_full: bool
 
+    @property
+    def runs_event(self) -> bool:
+        """Whether a script that is an event runs now: what it reads must be the same at every replay."""
+
     def check(self, sha: bytes, body: bytes) -> None:
         """Refuse a script that does not compile.
 
@@ -82,6 +86,11 @@ class _NoRunner:
     clustered = False
     rights: Any = None
     memory_is_full = False
+
+    @property
+    def runs_event(self) -> bool:
+        """None runs."""
+        return False
 
     def check(self, sha: bytes, body: bytes) -> None:
         """Refuse it."""

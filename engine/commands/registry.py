@@ -71,6 +71,8 @@ class Spec(Signature):
         categories: the ACL categories that it is in beside @read or @write and @fast or @slow; None: that of its group.
         sorted_in_scripts: its reply is a list in any order. A script gets it in the order of bytes, without what is
             due: so a script that is an event may call it, whatever `physical` says.
+        whole_in_scripts: it gives a collection in pieces. A script that is an event gets all that is left of it at
+            once, and so may call it, from `RULES_OF_SCANS_IN_SCRIPTS` on.
         fills: finds the keys that it may fill with elements for which clients wait; None: it fills none.
         tips: how a cluster's client may send it to many nodes; Redis has further tips, which say nothing about that.
         flags: as `COMMAND INFO` gives them, where they do not follow from the other attributes; its categories are all
@@ -106,6 +108,7 @@ class Spec(Signature):
     patterns: Patterns | None = None
     by_wall: bool = False
     sorted_in_scripts: bool = False
+    whole_in_scripts: bool = False
     cluster_refusal: ClusterRefusal | None = None
     internal: bool = False
     flags: tuple[str, ...] | None = None
@@ -167,6 +170,7 @@ class Facts(TypedDict, total=False):
     patterns: Patterns
     by_wall: bool
     sorted_in_scripts: bool
+    whole_in_scripts: bool
     physical: bool
     transactional: bool
     for_operators: str

@@ -41,16 +41,18 @@ FORMAT: Final = 1
 FIRST_RULES: Final = 1
 """Those of a log before it says otherwise."""
 
-RULES: Final = 3
+RULES: Final = 4
 """The newest rules that this engine knows: every command, limit and event version belongs to a rules number.
 
 1   from the first event on
 2   ZADD and ZINCRBY take a score in hexadecimal, as Redis 7.4 does
 3   XADD and XTRIM with `~` take whole nodes, as Redis does
+4   a script that is an event may call HSCAN, SSCAN and ZSCAN
 """
 
 RULES_OF_HEXADECIMAL_SCORES: Final = 2
 RULES_OF_STREAM_NODES: Final = 3
+RULES_OF_SCANS_IN_SCRIPTS: Final = 4
 
 COUNT: Final = b"count/"
 SKIP: Final = b"skip/"

@@ -154,7 +154,11 @@ def _kind(spec: Spec | ServerSpec) -> str:
     if isinstance(spec, ServerSpec):
         return "server"
     if spec.physical:
-        return "read, in an event by scripts alone" if spec.sorted_in_scripts else "read, never in an event"
+        return (
+            "read, in an event by scripts alone"
+            if spec.sorted_in_scripts or spec.whole_in_scripts
+            else "read, never in an event"
+        )
     return "write" if spec.write else "read"
 
 

@@ -6,6 +6,7 @@ The corpus does not follow them: a generator may change, a log that was recorded
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from random import Random
 from typing import Any, Final
@@ -381,8 +382,7 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "clocks": _clocks,
     "hostile": _hostile,
     "stopped": _stopped,
-    "rules-2": lambda: _rules(2),
-    "rules-3": lambda: _rules(3),
+    **{f"rules-{number}": partial(_rules, number) for number in RULES_EVENTS},
     "scripts": lambda: _played("scripts", script_events),
     "scripts-full": lambda: _played("scripts-full", full_events),
     "functions": lambda: _played("functions", function_events),

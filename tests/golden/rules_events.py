@@ -17,6 +17,11 @@ _TRIMS: Final = (
     *("XADD KEY MAXLEN ~ 60 301-1 other v", "XGROUP|CREATE KEY crew 290-1", "XTRIM KEY MAXLEN ~ 0 DELREF LIMIT 0"),
     *("XTRIM KEY MINID ~ 250 ACKED", "XGROUP|DESTROY KEY crew", "XTRIM KEY MAXLEN ~ 0", "XADD KEY 302-1 field v"),
 )
+_SCAN: Final = b"return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
+_SCANS: Final = (
+    *("HSCAN h 0", "HSCAN h 0 COUNT 10 MATCH m1*", "HSCAN h 0 NOVALUES", "HSCAN h 77", "HSCAN h x", "HSCAN s 0"),
+    *("SSCAN s 0", "SSCAN s 0 COUNT 0", "SSCAN none 0", "ZSCAN z 0", "ZSCAN z 0 MATCH *9 NOSCORES", "SCAN 0"),
+)
 _ONCE: Final = b"ZADD", [b"once", b"0x1", b"m"], {"id": "older than rules 2"}
 
 
@@ -43,6 +48,21 @@ def _rules_3() -> Iterator[tuple[bytes, list[Any], dict[str, Any]]]:
     yield from (_event(line.replace("KEY", "short2")) for line in _TRIMS)
 
 
+def _rules_4() -> Iterator[tuple[bytes, list[Any], dict[str, Any]]]:
+    """The same of rules 4: scripts that scan collections, small and large, and a hash with fields that are due soon."""
+    for rules in (3, 4):
+        yield _event(f"RULES {rules}")
+        for count in (20, 180):
+            for number in range(count):
+                yield _event(f"HSET h m{number} {number}")
+                yield _event(f"SADD s m{number}")
+                yield _event(f"ZADD z {number % 7} m{number}")
+            yield _event("HPEXPIRE h 5 FIELDS 2 m1 m2")
+            for line in _SCANS:
+                name, key, *words = line.encode().split()
+                yield b"EVAL", [_SCAN, b"1", key, name, *words], {}
+
+
 def _event(line: str) -> tuple[bytes, list[Any], dict[str, Any]]:
     name, *args = line.encode().split()
     return name, args, {}
@@ -51,5 +71,6 @@ def _event(line: str) -> tuple[bytes, list[Any], dict[str, Any]]:
 RULES_EVENTS: Final[dict[int, Callable[[], Iterator[tuple[bytes, list[Any], dict[str, Any]]]]]] = {
     2: _rules_2,
     3: _rules_3,
+    4: _rules_4,
 }
 """The newer rules -> the events of their log."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.batch.cursors import DIGEST_BITS
+from engine.batch.cursors import DIGEST_BITS, search
 from engine.batch.keys.key import Key
 from engine.batch.keyspace import Keyspace, StoredKey
 from engine.batch.transaction import Transaction
+from engine.values.replies import bounded, pairs_bytes
 from slotlog.shared.limits import SLOTS
 
 _SURPLUS_MAX: Final = 64
@@ -80,3 +81,13 @@ def subkeys(tx: Transaction, key: Key, cursor: int, count: int) -> tuple[int, li
             return number, found
         found.append((subkey, value))
     return 0, found
+
+
+def rest(key: Key, cursor: int) -> list[tuple[bytes, bytes]]:
+    """All subkeys from `cursor` on with their values, whatever this process remembers of earlier calls.
+
+    Raises:
+        CommandError: together they are larger than a reply may be.
+    """
+    last = search(cursor, (subkey for subkey, _ in key.data.scan())) if cursor else None
+    return bounded(key.data.scan(b"" if last is None else last + b"\0"), pairs_bytes)
