@@ -114,9 +114,12 @@ def open_objects(url: str, *, create: bool = True) -> Objects:
 
 
 def missing_directory(url: str) -> Path | None:
-    """The directory at the address of a store, if it is not there; None also of S3, and of no address."""
-    directory = _directory_at(url) if url and urlsplit(url).scheme in {"", "file"} else None
-    return None if directory is None or directory.exists() else directory
+    """The directory of a store, if it is not there; None of S3, of no address and of a wrong one, too."""
+    parts = urlsplit(url)
+    if not url or parts.scheme not in {"", "file"} or (parts.scheme and parts.netloc):
+        return None
+    directory = _directory_at(url)
+    return None if directory.exists() else directory
 
 
 def _directory_at(url: str) -> Path:

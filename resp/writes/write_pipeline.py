@@ -99,9 +99,11 @@ class WritePipeline:
     def look_back(self) -> bool:
         """Whether the open state lacks what clients were answered: a store that failed has lost what it had gathered.
 
-        Until the log has given it again nothing is read.
+        Until the log has given it again nothing is read. What it lacks behind that is read as it was, so that listeners
+        must hear of it once more.
         """
         self.ready_offset = max(self.ready_offset, self.local_writes.behind.answered_offset)
+        self.told_offset = min(self.told_offset, self.ready_offset)
         worker = self.owned.worker
         return worker.is_open and worker.machine.next_offset < self.ready_offset < NOT_READY
 

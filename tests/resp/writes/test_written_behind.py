@@ -243,6 +243,22 @@ async def test_listeners_hear_once_of_what_a_state_has_lost(
         assert [b"m", b"old", b"new", b"last"] == invalid
 
 
+async def test_listeners_hear_again_of_what_clients_may_have_read_as_it_was(tmp_path: Path) -> None:
+    """Behind what a server makes clients wait for, an older state is read: who tracks a key is told once more."""
+    async with serving(tmp_path / "log") as live:
+        client, caching = [await live.client() for _ in range(2)]
+        await caching.call("HELLO", 3)
+        await caching.call("CLIENT", "TRACKING", "ON", "BCAST")
+        await client.call("INCR", "first")
+        assert [b"first"] == (await caching.reply())[1]
+        partition = live.server.pipelines[0]
+        partition.told_offset = 9  # of other producers' events, which a state that is opened again has not
+
+        assert not partition.look_back()
+        await client.call("INCR", "second")
+        assert [b"second"] == (await caching.reply())[1]
+
+
 def _telling(key: str) -> str:
     """A script that counts in `key`, and publishes that."""
     return f"redis.call('incr','{key}');redis.call('publish','news','at'..string.char(32)..'{key}')"

@@ -168,6 +168,17 @@ def test_before_the_first_snapshot(
     assert "no snapshots yet" not in run(*words, "--data", data).stderr
 
 
+@pytest.mark.parametrize("words", [("chain", "--check"), ("verify",)])
+def test_a_wrong_address_of_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    """An address that names no store is refused, and not taken for a directory that is not there yet."""
+    data = with_state(tmp_path / "data", map(incr, range(5)))
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", "file://backup/snaps")
+    result = run(*words, "--data", data)
+
+    assert result.exit_code
+    assert "'file://backup/snaps' is no address of snapshots" in result.stderr
+
+
 def test_two_changes_are_two_ranges(tmp_path: Path) -> None:
     """Behind a head that differs the chain goes on from what was noted."""
     data = write_log(tmp_path / "data", map(incr, range(300)))
