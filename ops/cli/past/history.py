@@ -20,8 +20,8 @@ from ops.state.rebuilding.replay_plan import parse_until
 if TYPE_CHECKING:
     from ops.past.history import Touch, Value
 
-_READ_NOTED: Final = 100_000
-"""Elements: what half a second reads and prints. A hash that 20,000 events have made field by field has 400 million."""
+_NOTED_ELEMENTS: Final = 100_000
+"""So many are read and printed in half a second. A hash that 20,000 events made field by field has 400 million."""
 
 _ELEMENT_BYTES: Final = 20
 """Of a string, that count as an element."""
@@ -95,7 +95,7 @@ def _noting_the_cost(tell: Callable[[Touch], None]) -> Callable[[Touch], None]:
     def noting(touch: Touch) -> None:
         nonlocal read
         before, read = read, read + _elements(touch.before) + _elements(touch.after)
-        if before < _READ_NOTED <= read:
+        if before < _NOTED_ELEMENTS <= read:
             print_note(
                 f"{read:,} elements were read up to offset {touch.offset}: --values reads all of the key before and"
                 " after each event. If this takes too long, end it, find a late offset with --count and without"

@@ -253,7 +253,7 @@ def test_values_that_take_long_are_noted_once(
     data = write_log(tmp_path / "data", [(i, name, ["k", *(each.format(i=i) for each in args)]) for i in range(20)])
     words = ("history", "k", "--data", data, *options)
     before = run(*words, "--values")
-    monkeypatch.setattr("ops.cli.past.history._READ_NOTED", 25 * elements)
+    monkeypatch.setattr("ops.cli.past.history._NOTED_ELEMENTS", 25 * elements)
     noted = run(*words, "--values")
 
     assert ("", before.stdout) == (before.stderr, noted.stdout)
